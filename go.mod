@@ -1,0 +1,3 @@
+module github.com/capiloop/capiloop
+
+go 1.26.0
