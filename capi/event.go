@@ -39,15 +39,15 @@ type ActionSource string
 
 // The values of action_source that Meta knows.
 const (
-	Email             ActionSource = "email"
-	Website           ActionSource = "website"
-	App               ActionSource = "app"
-	PhoneCall         ActionSource = "phone_call"
-	Chat              ActionSource = "chat"
-	PhysicalStore     ActionSource = "physical_store"
-	SystemGenerated   ActionSource = "system_generated"
-	BusinessMessaging ActionSource = "business_messaging"
-	Other             ActionSource = "other"
+	ActionSourceEmail             ActionSource = "email"
+	ActionSourceWebsite           ActionSource = "website"
+	ActionSourceApp               ActionSource = "app"
+	ActionSourcePhoneCall         ActionSource = "phone_call"
+	ActionSourceChat              ActionSource = "chat"
+	ActionSourcePhysicalStore     ActionSource = "physical_store"
+	ActionSourceSystemGenerated   ActionSource = "system_generated"
+	ActionSourceBusinessMessaging ActionSource = "business_messaging"
+	ActionSourceOther             ActionSource = "other"
 )
 
 // UserData holds the match keys: what lets Meta find the person. The list keys

@@ -6,16 +6,16 @@ import "strings"
 type Severity int
 
 const (
-	// Warning marks a problem that the event survives: a value was left out or
-	// changed, or Meta will make less of the event.
-	Warning Severity = iota
-	// Error marks a problem for which Meta would refuse the event.
-	Error
+	// SeverityWarning marks a problem that the event survives: a value was left
+	// out or changed, or Meta will make less of the event.
+	SeverityWarning Severity = iota
+	// SeverityError marks a problem for which Meta would refuse the event.
+	SeverityError
 )
 
 // String returns "warning" or "error".
 func (s Severity) String() string {
-	if s == Error {
+	if s == SeverityError {
 		return "error"
 	}
 	return "warning"
@@ -41,7 +41,7 @@ type Problems []Problem
 func (ps Problems) Err() error {
 	var errs Problems
 	for _, p := range ps {
-		if p.Severity == Error {
+		if p.Severity == SeverityError {
 			errs = append(errs, p)
 		}
 	}
