@@ -31,6 +31,12 @@ type Event struct {
 	MessagingChannel          string // messaging_channel: whatsapp, messenger, instagram
 	AdvertiserTrackingEnabled *bool  // advertiser_tracking_enabled at event level, as some SDKs send it
 	AdvancedMeasurementTable  string // advanced_measurement_table, known from Meta's SDKs only
+
+	// Unknown holds the members of a decoded event that Meta's page does not have;
+	// they are never sent. A server with fields of its own finds them here.
+	Unknown map[string]json.RawMessage
+
+	decoded Problems // what decoding left out; Normalise reports it
 }
 
 // ActionSource tells where an event took place; the page "Server event
