@@ -5,8 +5,6 @@ cd "$(dirname "$0")/.."
 . scripts/lib.sh
 scripts/tools.sh gofumpt
 
-diff=$(go_files | xargs -0 .tools/gofumpt -d -extra=group_params,clothe_returns)
-if [ -n "$diff" ]; then
-	printf '%s\n' "$diff"
+if ! go_files | xargs -0 .tools/gofumpt -d -extra=group_params,clothe_returns; then
 	die "the files above are not in the house format: make fmt"
 fi
