@@ -1,0 +1,89 @@
+package ledger
+
+import "maps"
+
+// Reason is the code that tells why a delivery is in its state. Screens show its
+// sentence, the API both.
+type Reason string
+
+// The reasons, each with its sentence in the table below.
+const (
+	None Reason = ""
+
+	// waiting
+	Queued        Reason = "queued"
+	Retrying      Reason = "retrying"
+	Throttled     Reason = "throttled"
+	AnswerLost    Reason = "answer_lost"
+	Backlog       Reason = "destination_backing_off"
+	NotCountedYet Reason = "not_counted_yet"
+
+	// held
+	TokenInvalid      Reason = "token_invalid"
+	PermissionMissing Reason = "permission_missing"
+	DatasetOutOfReach Reason = "dataset_out_of_reach"
+	Blocked           Reason = "blocked_by_policy"
+	UnclearRefusal    Reason = "unclear_refusal"
+	MaybeSent         Reason = "maybe_sent"
+	NotCounted        Reason = "not_counted"
+	ClockAhead        Reason = "clock"
+	DestinationGone   Reason = "destination_removed"
+
+	// skipped
+	NoConsent     Reason = "no_consent"
+	NotLive       Reason = "not_live"
+	NoDestination Reason = "no_destination"
+	Dropped       Reason = "dropped_by_person"
+
+	// failed
+	Expired       Reason = "expired"
+	Refused       Reason = "refused"
+	InvalidEvent  Reason = "invalid_event"
+	TooLarge      Reason = "too_large"
+	PayloadPurged Reason = "payload_purged"
+)
+
+// sentences is the one table of reasons. Each sentence says what is the matter and,
+// where something is to be done, what.
+var sentences = map[Reason]string{
+	None:          "Accepted.",
+	Queued:        "Waiting for its turn; it leaves within seconds.",
+	Retrying:      "The destination did not take it yet; it is tried again by itself.",
+	Throttled:     "The destination asked us to slow down; sending goes on by itself.",
+	AnswerLost:    "The connection broke before the answer came; it is sent again under the same id, so that it cannot count twice.",
+	Backlog:       "The destination is out of order at the moment; sending goes on by itself.",
+	NotCountedYet: "The destination answered that it took fewer events than it was given; each is sent again by itself under the same id.",
+
+	TokenInvalid:      "The access token is not valid any more; put in a new one and sending goes on by itself.",
+	PermissionMissing: "The access token lacks a permission; grant it and sending goes on by itself.",
+	DatasetOutOfReach: "The dataset cannot be reached with this token: its id is wrong, it was never shared, or the share has lapsed. Share it again and sending goes on by itself.",
+	Blocked:           "The destination has blocked us for a while because of its rules; look into the account's notices.",
+	UnclearRefusal:    "The destination refuses everything with an answer that says nothing; often a share has lapsed. It is tried again by itself.",
+	MaybeSent:         "For 47 hours no answer came after it was sent. Meta forgets ids after 48 hours and might count it twice, so a person decides: release or drop.",
+	NotCounted:        "The destination answers without an error but does not count it; a person decides: release or drop.",
+	ClockAhead:        "Its time lies in the future; it waits until then. Set the clock of the system that sent it.",
+	DestinationGone:   "Its destination was removed; confirm, and it is skipped.",
+
+	NoConsent:     "Not sent, because the person did not agree.",
+	NotLive:       "Not sent, because the destination is switched off.",
+	NoDestination: "Not sent, because the workspace had no destination for it.",
+	Dropped:       "Not sent, because a person dropped it.",
+
+	Expired:       "Too late: the destination takes events only for a few days after they happened.",
+	Refused:       "The destination refused this event for good.",
+	InvalidEvent:  "The event lacks what the destination demands.",
+	TooLarge:      "The event is larger than the destination takes in one request.",
+	PayloadPurged: "What was to be sent has been cleared by the retention rule.",
+}
+
+// Sentence returns the reason in words for people; a waiting row without a reason
+// is queued.
+func (r Reason) Sentence() string {
+	if s, ok := sentences[r]; ok {
+		return s
+	}
+	return "Unknown reason " + string(r) + "."
+}
+
+// Reasons returns every reason with its sentence, for docs and tests.
+func Reasons() map[Reason]string { return maps.Clone(sentences) }

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// raise notes a finding: a new one, one more sighting of an open one, or a fixed
+// one that is back.
+func raise(ctx context.Context, tx *tx, f ledger.Finding) error {
+	at := ledger.Micros(f.At)
+	_, err := tx.exec(ctx, `INSERT INTO findings (ws, kind, subject, evidence, since, last_at, fixed_at, n) VALUES ($1, $2, $3, $4, $5, $6, 0, 1)
+		ON CONFLICT (ws, kind, subject) DO UPDATE SET evidence = excluded.evidence, last_at = excluded.last_at, n = findings.n + 1,
+			since = CASE WHEN findings.fixed_at = 0 THEN findings.since ELSE excluded.since END, fixed_at = 0`,
+		f.Workspace, string(f.Kind), f.Subject, f.Evidence, at, at)
+	if err != nil {
+		return fmt.Errorf("note a finding: %w", err)
+	}
+	return nil
+}
+
+// fix closes a finding, if it is open.
+func fix(ctx context.Context, tx *tx, f ledger.Finding) error {
+	_, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $4 WHERE ws = $1 AND kind = $2 AND subject = $3 AND fixed_at = 0`,
+		f.Workspace, string(f.Kind), f.Subject, ledger.Micros(f.At))
+	if err != nil {
+		return fmt.Errorf("close a finding: %w", err)
+	}
+	return nil
+}
+
+// Raise notes a finding.
+func (s *Store) Raise(ctx context.Context, f ledger.Finding) error {
+	return s.writer.do(ctx, func(ctx context.Context, tx *tx) error { return raise(ctx, tx, f) })
+}
+
+// Findings lists a workspace's findings, open ones first, newest first.
+func (s *Store) Findings(ctx context.Context, ws int64) ([]ledger.Finding, error) {
+	rows, err := s.read.QueryContext(ctx, `SELECT kind, subject, evidence, since, last_at, fixed_at, n FROM findings
+		WHERE ws = $1 ORDER BY CASE WHEN fixed_at = 0 THEN 0 ELSE 1 END, since DESC, kind, subject`, ws)
+	if err != nil {
+		return nil, fmt.Errorf("list findings: %w", err)
+	}
+	defer rows.Close()
+	var list []ledger.Finding
+	for rows.Next() {
+		f := ledger.Finding{Workspace: ws}
+		var since, last, fixed int64
+		if err := rows.Scan(&f.Kind, &f.Subject, &f.Evidence, &since, &last, &fixed, &f.Count); err != nil {
+			return nil, fmt.Errorf("list findings: %w", err)
+		}
+		f.Since, f.At, f.FixedAt = ledger.FromMicros(since), ledger.FromMicros(last), ledger.FromMicros(fixed)
+		list = append(list, f)
+	}
+	return list, rows.Err()
+}

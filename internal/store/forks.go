@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// dialect is everything in which the two databases differ.
+type dialect struct {
+	name string
+	// words replace {{…}} in the migrations.
+	words *strings.Replacer
+	// lock is appended to the SELECT of a row that the transaction will change.
+	// SQLite has one writer; its transactions need no row locks.
+	lock string
+	// idList turns parameter $1, made by idListArg, into a set of ids.
+	idList string
+	bulk   func(ctx context.Context, tx *tx, t *table, rows [][]any) error
+}
+
+var sqliteDialect = dialect{
+	name:   "sqlite3",
+	words:  strings.NewReplacer("{{key}}", "INTEGER PRIMARY KEY", "{{blob}}", "BLOB", "{{narrow}}", "WITHOUT ROWID"),
+	idList: "(SELECT value FROM json_each($1))",
+	bulk:   insertEach,
+}
+
+var postgresDialect = dialect{
+	name:   "postgres",
+	words:  strings.NewReplacer("{{key}}", "bigint PRIMARY KEY", "{{blob}}", "bytea", "{{narrow}}", ""),
+	lock:   " FOR UPDATE",
+	idList: "(SELECT value::bigint FROM json_array_elements_text($1::json))",
+	bulk:   insertUnnest,
+}
+
+// idListArg writes ids as the JSON list that idList takes.
+func idListArg(ids []ledger.ID) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, id := range ids {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, int64(id))
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// table describes the columns of rows that are inserted by the hundred.
+type table struct {
+	name    string
+	columns []string
+	types   []string // PostgreSQL's, for unnest
+	suffix  string   // ON CONFLICT …
+	each    string   // INSERT of one row
+	unnest  string   // INSERT of many rows from arrays
+}
+
+func newTable(name, columns, suffix string) *table {
+	t := &table{name: name, suffix: suffix}
+	for c := range strings.FieldsSeq(columns) {
+		column, typ, _ := strings.Cut(c, ":")
+		t.columns, t.types = append(t.columns, column), append(t.types, typ)
+	}
+	var params, arrays []string
+	for i, typ := range t.types {
+		params = append(params, fmt.Sprintf("$%d", i+1))
+		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", i+1, typ))
+	}
+	head := "INSERT INTO " + name + " (" + strings.Join(t.columns, ", ") + ") "
+	t.each = head + "VALUES (" + strings.Join(params, ", ") + ") " + suffix
+	t.unnest = head + "SELECT * FROM unnest(" + strings.Join(arrays, ", ") + ") " + suffix
+	return t
+}
+
+// insertEach inserts row by row with one prepared statement: in SQLite a statement
+// of many rows is no faster.
+func insertEach(ctx context.Context, tx *tx, t *table, rows [][]any) error {
+	for _, row := range rows {
+		if _, err := tx.exec(ctx, t.each, row...); err != nil {
+			return fmt.Errorf("insert into %s: %w", t.name, err)
+		}
+	}
+	return nil
+}
+
+// insertUnnest inserts all rows in one round trip.
+func insertUnnest(ctx context.Context, tx *tx, t *table, rows [][]any) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	if _, err := tx.exec(ctx, t.unnest, arrays(t, rows)...); err != nil {
+		return fmt.Errorf("insert into %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// arrays turns rows into one typed slice per column.
+func arrays(t *table, rows [][]any) []any {
+	args := make([]any, len(t.columns))
+	for c, typ := range t.types {
+		switch typ {
+		case "text":
+			list := make([]string, len(rows))
+			for r := range rows {
+				list[r], _ = rows[r][c].(string)
+			}
+			args[c] = list
+		case "bytea":
+			list := make([][]byte, len(rows))
+			for r := range rows {
+				list[r], _ = rows[r][c].([]byte)
+			}
+			args[c] = list
+		default:
+			list := make([]int64, len(rows))
+			for r := range rows {
+				list[r], _ = rows[r][c].(int64)
+			}
+			args[c] = list
+		}
+	}
+	return args
+}
+
+// insertNew inserts rows whose last column is the id and returns the ids that were
+// new, for a table with ON CONFLICT DO NOTHING.
+func (s *Store) insertNew(ctx context.Context, tx *tx, t *table, rows [][]any, idColumn int) (map[int64]bool, error) {
+	fresh := make(map[int64]bool, len(rows))
+	if s.dialect.name == sqliteDialect.name {
+		for _, row := range rows {
+			res, err := tx.exec(ctx, t.each, row...)
+			if err != nil {
+				return nil, fmt.Errorf("insert into %s: %w", t.name, err)
+			}
+			if n, err := res.RowsAffected(); err == nil && n == 1 {
+				fresh[row[idColumn].(int64)] = true
+			}
+		}
+		return fresh, nil
+	}
+	if len(rows) == 0 {
+		return fresh, nil
+	}
+	found, err := tx.query(ctx, t.unnest+" RETURNING "+t.columns[idColumn], arrays(t, rows)...)
+	if err != nil {
+		return nil, fmt.Errorf("insert into %s: %w", t.name, err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var id int64
+		if err := found.Scan(&id); err != nil {
+			return nil, fmt.Errorf("insert into %s: %w", t.name, err)
+		}
+		fresh[id] = true
+	}
+	return fresh, found.Err()
+}
+
+// deletePending removes rows from the queue by their whole key and returns those
+// that were there.
+func (s *Store) deletePending(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) (map[ledger.ID]bool, error) {
+	gone := make(map[ledger.ID]bool, len(rows))
+	if s.dialect.name == sqliteDialect.name {
+		for _, r := range rows {
+			res, err := tx.exec(ctx, `DELETE FROM pending WHERE destination = $1 AND priority = $2 AND id = $3`,
+				destination, int64(r.Priority), int64(r.ID))
+			if err != nil {
+				return nil, fmt.Errorf("delete from pending: %w", err)
+			}
+			if n, err := res.RowsAffected(); err == nil && n == 1 {
+				gone[r.ID] = true
+			}
+		}
+		return gone, nil
+	}
+	ids, priorities := make([]int64, len(rows)), make([]int64, len(rows))
+	for i, r := range rows {
+		ids[i], priorities[i] = int64(r.ID), int64(r.Priority)
+	}
+	found, err := tx.query(ctx, `DELETE FROM pending p USING unnest($2::bigint[], $3::bigint[]) AS d (priority, id)
+		WHERE p.destination = $1 AND p.priority = d.priority AND p.id = d.id RETURNING p.id`, destination, priorities, ids)
+	if err != nil {
+		return nil, fmt.Errorf("delete from pending: %w", err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var id ledger.ID
+		if err := found.Scan(&id); err != nil {
+			return nil, fmt.Errorf("delete from pending: %w", err)
+		}
+		gone[id] = true
+	}
+	return gone, found.Err()
+}
+
+// tx is the writer's transaction, with statements prepared once per connection.
+type tx struct {
+	conn     *sql.Conn
+	prepared map[string]*sql.Stmt
+	counts   counts // what the transaction changes in the book
+}
+
+func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if st := t.prepared[query]; st != nil {
+		return st, nil
+	}
+	st, err := t.conn.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, fmt.Errorf("prepare %q: %w", firstWords(query), err)
+	}
+	t.prepared[query] = st
+	return st, nil
+}
+
+func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	st, err := t.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(ctx, args...)
+}
+
+func (t *tx) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	st, err := t.stmt(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return st.QueryContext(ctx, args...)
+}
+
+// row runs a query of at most one row; sql.ErrNoRows comes from Scan.
+func (t *tx) row(ctx context.Context, query string, args []any, dest ...any) error {
+	st, err := t.stmt(ctx, query)
+	if err != nil {
+		return err
+	}
+	return st.QueryRowContext(ctx, args...).Scan(dest...)
+}
+
+func firstWords(query string) string {
+	return strings.Join(strings.Fields(query)[:min(6, len(strings.Fields(query)))], " ")
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// Ages after which rows may go. The seven days are those of the API's promise.
+const (
+	seenAge        = 7 * 24 * time.Hour
+	idempotencyAge = 7 * 24 * time.Hour
+	tidyRows       = 500 // per transaction, so that no request waits long behind it
+)
+
+// Expire fails the rows whose deadline has passed, whether their lane is held or
+// not, and returns how many there were.
+func (s *Store) Expire(ctx context.Context, destination int64, now time.Time) (int, error) {
+	total := 0
+	for {
+		n := 0
+		err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+			rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending WHERE destination = $1 AND deadline <= $2 ORDER BY deadline LIMIT $3`,
+				destination, ledger.Micros(now), tidyRows)
+			if err != nil {
+				return err
+			}
+			n = len(rows)
+			changes := make([]ledger.Change, n)
+			for i, r := range rows {
+				changes[i] = ledger.Change{Row: r, State: ledger.Failed, Why: ledger.Expired}
+			}
+			return s.finish(ctx, tx, destination, 0, changes)
+		})
+		if err != nil {
+			return total, fmt.Errorf("expire rows of destination %d: %w", destination, err)
+		}
+		if total += n; n < tidyRows {
+			return total, nil
+		}
+	}
+}
+
+// ReleaseDue puts rows back into the lane that were held until their time came.
+func (s *Store) ReleaseDue(ctx context.Context, destination int64, now time.Time) (int, error) {
+	n := 0
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending
+			WHERE destination = $1 AND priority = 9 AND held = $2 AND due_at <= $3 ORDER BY id LIMIT $4`,
+			destination, string(ledger.ClockAhead), ledger.Micros(now), tidyRows)
+		if err != nil {
+			return err
+		}
+		n = len(rows)
+		return unpark(ctx, tx, destination, rows)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("release rows of destination %d: %w", destination, err)
+	}
+	return n, nil
+}
+
+// unpark puts parked rows back into the lane, with a clean slate: doubts that a
+// person has settled are forgotten.
+func unpark(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) error {
+	for _, r := range rows {
+		_, err := tx.exec(ctx, `UPDATE pending SET priority = (SELECT priority FROM deliveries WHERE deliveries.id = pending.id),
+			held = '', due_at = 0, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
+		if err != nil {
+			return fmt.Errorf("release a row: %w", err)
+		}
+		tx.counts.moved(cellOf(destination, r), ledger.Held, r.Held, ledger.Waiting, "")
+	}
+	return nil
+}
+
+// Tidy removes what has served its time: recognised event ids older than seven
+// days, kept answers of Idempotency-Keys. It works in small steps and may be
+// stopped at any time.
+func (s *Store) Tidy(ctx context.Context, now time.Time) error {
+	for {
+		n, err := s.forgetSeen(ctx, ledger.IDAt(now.Add(-seenAge)))
+		if err != nil {
+			return err
+		}
+		if n < tidyRows {
+			break
+		}
+	}
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		_, err := tx.exec(ctx, `DELETE FROM idempotency WHERE at < $1`, ledger.Micros(now.Add(-idempotencyAge)))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget old Idempotency-Keys: %w", err)
+	}
+	return nil
+}
+
+// forgetSeen removes the keys of events older than before. It walks the events in
+// order, from where it stopped last: the keys themselves have no order, and an index
+// by time would cost every insert.
+func (s *Store) forgetSeen(ctx context.Context, before ledger.ID) (int, error) {
+	n := 0
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		var from int64
+		if err := tx.row(ctx, `SELECT CAST(value AS bigint) FROM installation WHERE name = 'seen_forgotten_to'`, nil, &from); err != nil {
+			return err
+		}
+		type old struct {
+			id, destination int64
+			name, eventID   string
+		}
+		var list []old
+		rows, err := tx.query(ctx, `SELECT d.id, d.destination, e.name, e.event_id FROM events e JOIN deliveries d ON d.id > e.id AND d.id < e.id + 64
+			WHERE e.id > $1 AND e.id < $2 ORDER BY e.id, d.id LIMIT $3`, from, int64(before), tidyRows)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			var o old
+			if err := rows.Scan(&o.id, &o.destination, &o.name, &o.eventID); err != nil {
+				_ = rows.Close()
+				return err
+			}
+			list = append(list, o)
+		}
+		if err := rows.Close(); err != nil {
+			return err
+		}
+		n = len(list)
+		for _, o := range list {
+			if _, err := tx.exec(ctx, `DELETE FROM seen WHERE key = $1 AND id = $2`, seenKey(o.destination, o.name, o.eventID), o.id); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			return nil
+		}
+		// The last event may have more deliveries: it is looked at again, unless it
+		// alone filled the step.
+		to := int64(ledger.ID(list[n-1].id).Event())
+		if n == tidyRows && to-1 > from {
+			to--
+		}
+		_, err = tx.exec(ctx, `UPDATE installation SET value = CAST($1 AS text) WHERE name = 'seen_forgotten_to'`, to)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget old event ids: %w", err)
+	}
+	return n, nil
+}

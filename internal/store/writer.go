@@ -1,0 +1,235 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// ErrBusy says that more is waiting to be written than memory should hold; the
+// caller should come back in a second.
+var ErrBusy = errors.New("the writer's queue is full; try again in a second")
+
+// ErrClosed says that the store is shutting down.
+var ErrClosed = errors.New("the store is closed")
+
+const (
+	maxGroupRows  = 1000     // rows of one transaction
+	maxQueueBytes = 64 << 20 // payload bytes that may wait for the writer
+)
+
+// task is one request to the writer: either a recording or any other change.
+type task struct {
+	rec  *Recording
+	run  func(ctx context.Context, tx *tx) error
+	done chan error
+}
+
+// writer owns the connection that changes things. Requests that arrive while a
+// transaction is committing form the next group.
+type writer struct {
+	s      *Store
+	conn   *sql.Conn
+	tx     *tx
+	queue  chan *task
+	queued atomic.Int64 // payload bytes in the queue
+	stop   chan struct{}
+	done   chan struct{}
+	once   sync.Once
+}
+
+func newWriter(ctx context.Context, s *Store, db *sql.DB) (*writer, error) {
+	w := &writer{s: s, queue: make(chan *task, 4096), stop: make(chan struct{}), done: make(chan struct{})}
+	if err := w.connect(ctx, db); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *writer) connect(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect for writing: %w", err)
+	}
+	w.conn, w.tx = conn, &tx{conn: conn, prepared: make(map[string]*sql.Stmt)}
+	return nil
+}
+
+// do runs f in the writer's transaction and returns after the commit.
+func (w *writer) do(ctx context.Context, f func(ctx context.Context, tx *tx) error) error {
+	return w.submit(ctx, &task{run: f, done: make(chan error, 1)})
+}
+
+// record hands a recording to the writer, unless too much is waiting already.
+func (w *writer) record(ctx context.Context, r *Recording) error {
+	size := r.size()
+	if w.queued.Add(size) > maxQueueBytes && size < w.queued.Load() {
+		w.queued.Add(-size)
+		return ErrBusy
+	}
+	defer w.queued.Add(-size)
+	return w.submit(ctx, &task{rec: r, done: make(chan error, 1)})
+}
+
+// submit waits for the writer's answer even when ctx ends: what was handed over may
+// be written, and the caller must know whether it was.
+func (w *writer) submit(ctx context.Context, t *task) error {
+	select {
+	case w.queue <- t:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.stop:
+		return ErrClosed
+	}
+	select {
+	case err := <-t.done:
+		return err
+	case <-w.done:
+		select {
+		case err := <-t.done:
+			return err
+		default:
+			return ErrClosed
+		}
+	}
+}
+
+// loop runs until close; it then finishes what is queued.
+func (w *writer) loop(ctx context.Context) {
+	defer close(w.done)
+	for {
+		select {
+		case t := <-w.queue:
+			w.commit(ctx, w.gather(t))
+		case <-w.stop:
+			for {
+				select {
+				case t := <-w.queue:
+					w.commit(ctx, w.gather(t))
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// gather takes what is waiting, without waiting for more: under load the commit
+// before has let a group form.
+func (w *writer) gather(first *task) []*task {
+	group := []*task{first}
+	rows := first.rows()
+	for rows < maxGroupRows {
+		select {
+		case t := <-w.queue:
+			group = append(group, t)
+			rows += t.rows()
+		default:
+			return group
+		}
+	}
+	return group
+}
+
+func (t *task) rows() int {
+	if t.rec != nil {
+		return 1 + len(t.rec.Events)
+	}
+	return 1
+}
+
+// commit writes the group in one transaction. If that fails, each request is tried
+// by itself, so that one tenant's bad row never fails another's good one.
+func (w *writer) commit(ctx context.Context, group []*task) {
+	err := w.transact(ctx, group)
+	if err != nil && len(group) > 1 && !errors.Is(err, errConnection) {
+		for _, t := range group {
+			t.done <- w.transact(ctx, []*task{t})
+		}
+		return
+	}
+	for _, t := range group {
+		t.done <- err
+	}
+}
+
+var errConnection = errors.New("database connection lost")
+
+func (w *writer) transact(ctx context.Context, group []*task) (err error) {
+	if err := w.begin(ctx); err != nil {
+		return err
+	}
+	if err = w.run(ctx, group); err == nil {
+		err = w.tx.flushCounts(ctx)
+	}
+	if err == nil {
+		if _, err = w.tx.exec(ctx, "COMMIT"); err == nil {
+			w.s.committed(group)
+			return nil
+		}
+		err = fmt.Errorf("commit: %w", err)
+	}
+	if _, rollbackErr := w.conn.ExecContext(ctx, "ROLLBACK"); rollbackErr != nil {
+		w.s.log.Warn("rollback failed, connecting again", "error", rollbackErr)
+		w.reconnect(ctx)
+	}
+	return err
+}
+
+// begin starts the transaction, over a new connection if the old one is gone.
+func (w *writer) begin(ctx context.Context) error {
+	begin := "BEGIN"
+	if w.s.dialect.name == sqliteDialect.name {
+		begin = "BEGIN IMMEDIATE"
+	}
+	if _, err := w.tx.exec(ctx, begin); err == nil {
+		return nil
+	}
+	w.reconnect(ctx)
+	if _, err := w.tx.exec(ctx, begin); err != nil {
+		return fmt.Errorf("begin: %w: %w", errConnection, err)
+	}
+	return nil
+}
+
+func (w *writer) reconnect(ctx context.Context) {
+	// A connection that failed may hold a half-done transaction: it is thrown away.
+	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+	_ = w.conn.Close()
+	if err := w.connect(ctx, w.s.write); err != nil {
+		w.s.log.Error("cannot connect to the database", "error", err)
+	}
+}
+
+func (w *writer) run(ctx context.Context, group []*task) error {
+	w.tx.counts = make(counts)
+	var recs []*Recording
+	for _, t := range group {
+		if t.rec != nil {
+			recs = append(recs, t.rec)
+		}
+	}
+	if len(recs) > 0 {
+		if err := w.s.recordAll(ctx, w.tx, recs); err != nil {
+			return err
+		}
+	}
+	for _, t := range group {
+		if t.run == nil {
+			continue
+		}
+		if err := t.run(ctx, w.tx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) close() {
+	w.once.Do(func() { close(w.stop) })
+	<-w.done
+}
