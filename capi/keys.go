@@ -79,14 +79,13 @@ func (k *keys) clean(e *APIError) {
 // excerpt cuts a text to what an error may carry, at the end of a character.
 func excerpt(s string) string {
 	const most = 512
-	if len(s) > most {
-		s = s[:most]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, _ := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && s != "" {
-			s = s[:len(s)-1]
-		}
+	s = strings.ToValidUTF8(s[:min(len(s), 4*most)], "\uFFFD")
+	if len(s) <= most {
+		return s
 	}
-	return strings.ToValidUTF8(s, "\uFFFD")
+	end := most
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
