@@ -58,14 +58,21 @@ func countryCode(raw string) (code string, ok bool) {
 
 const entryLength = len("ADAND020 ")
 
+// isCountry tells whether two letters in capitals are a country's.
 func isCountry(upper string) bool {
-	for i := 0; i < len(countryCodes); i += entryLength {
-		if countryCodes[i:i+2] == upper {
-			return true
-		}
+	if len(upper) != 2 || upper[0] < 'A' || upper[0] > 'Z' || upper[1] < 'A' || upper[1] > 'Z' {
+		return false
 	}
-	return false
+	return countryLetters[upper[0]-'A']&(1<<(upper[1]-'A')) != 0
 }
+
+// countryLetters has for each first letter a bit for each second letter in use.
+var countryLetters = func() (letters [26]uint32) {
+	for i := 0; i < len(countryCodes); i += entryLength {
+		letters[countryCodes[i]-'A'] |= 1 << (countryCodes[i+1] - 'A')
+	}
+	return letters
+}()
 
 func countryByNumber(number string) (string, bool) {
 	for i := 0; i < len(countryCodes); i += entryLength {

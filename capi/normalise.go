@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Normalised is what NormaliseValue made of one value.
@@ -80,7 +81,11 @@ func (f *facts) today() time.Time {
 // the page wins, and the builder's form is an alternate.
 func NormaliseValue(key Key, raw string, l Locale) (Normalised, *Problem) {
 	f := factsOf(l)
-	n, code := f.value(key, raw)
+	value := f.hashedValue
+	if new(UserData).list(key) == nil {
+		value = f.plainValue
+	}
+	n, code := value(key, raw)
 	if code == "" {
 		return n, nil
 	}
@@ -88,13 +93,18 @@ func NormaliseValue(key Key, raw string, l Locale) (Normalised, *Problem) {
 	return n, &p
 }
 
-func (f *facts) value(key Key, raw string) (Normalised, string) {
-	raw = strings.TrimSpace(raw)
-	if raw == "" || strings.Trim(raw, " \t\r\n\u00a0\u200b\ufeff\x00") == "" {
-		return Normalised{}, ""
+// trimmed removes white space and, where nothing else is left, invisible characters.
+func trimmed(raw string) string {
+	s := strings.TrimSpace(raw)
+	if s != "" && (s[0] >= utf8.RuneSelf || s[0] < ' ') {
+		return strings.Trim(s, " \t\r\n\u00a0\u200b\ufeff\x00")
 	}
-	if bitOf(key) >= 1<<hashedKeys || bitOf(key) == 0 {
-		return f.plainValue(key, raw)
+	return s
+}
+
+func (f *facts) hashedValue(key Key, raw string) (Normalised, string) {
+	if raw = trimmed(raw); raw == "" {
+		return Normalised{}, ""
 	}
 	if hash, code := arrivedHashed(key, raw); hash != "" || code != "" {
 		return Normalised{Hash: hash}, code

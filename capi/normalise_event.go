@@ -33,6 +33,7 @@ func (e *Event) Normalise(l Locale) Problems {
 	if c := e.CustomData; c != nil {
 		n.money(e.EventName, c)
 		n.amounts(c)
+		c.ContentName, c.ContentCategory = unescape(c.ContentName), unescape(c.ContentCategory)
 	}
 	return n.problems
 }
@@ -46,6 +47,12 @@ type eventNormaliser struct {
 func (n *eventNormaliser) warn(field, code string) {
 	if code != "" {
 		n.problems = append(n.problems, warning(field, code))
+	}
+}
+
+func (n *eventNormaliser) warnKey(key Key, code string) {
+	if code != "" {
+		n.warn("user_data."+string(key), code)
 	}
 }
 
@@ -89,12 +96,12 @@ func (n *eventNormaliser) userData(u *UserData) {
 		if *text == "" {
 			continue
 		}
-		value, code := n.value(key, *text)
+		value, code := n.plainValue(key, *text)
 		*text = ""
 		if len(value.Texts) > 0 {
 			*text = value.Texts[0]
 		}
-		n.warn("user_data."+string(key), code)
+		n.warnKey(key, code)
 	}
 }
 
@@ -104,8 +111,8 @@ func (n *eventNormaliser) hashes(key Key, values []string) []string {
 	out := make([]string, 0, len(values)+1)
 	var alternates []string
 	for _, raw := range values {
-		value, code := n.value(key, raw)
-		n.warn("user_data."+string(key), code)
+		value, code := n.hashedValue(key, raw)
+		n.warnKey(key, code)
 		if code == ProblemUnsupportedHash && key != KeyExternalID {
 			continue // Meta refuses the whole batch for a hash that is not SHA-256 (error 2804016)
 		}

@@ -15,6 +15,9 @@ func personName(key Key, raw string) (Normalised, string) {
 		return Normalised{}, ProblemPlaceholder
 	}
 	s := squeeze(raw, nameRune)
+	if len(s) < len(raw) && isPlaceholder(s) { // "unknown."
+		return Normalised{}, ProblemPlaceholder
+	}
 	if s == "" || strings.Trim(s, "0123456789") == "" { // an id in the wrong column
 		return Normalised{}, ProblemInvalidName
 	}
@@ -62,7 +65,11 @@ func nameStart(raw string, characters int) (Normalised, string) {
 	if len(runes) > characters {
 		runes = runes[:characters]
 	}
-	return one(strings.TrimRight(string(runes), "\u200c\u200d")), ""
+	s := strings.TrimRight(string(runes), "\u200c\u200d")
+	if strings.Trim(s, "0123456789") == "" {
+		return Normalised{}, ProblemInvalidName
+	}
+	return one(s), ""
 }
 
 var nameTitles = wordSet(`mr mrs ms miss mx dr prof sir dame herr frau monsieur madame mme mlle sr sra srta señor señora

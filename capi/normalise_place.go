@@ -24,7 +24,9 @@ func city(raw string) (Normalised, string) {
 		return Normalised{}, ProblemInvalidPlace
 	}
 	n := one(s)
-	n.also(fold(s), builderText(raw))
+	if s != raw || !isASCII(s) {
+		n.also(fold(s), builderText(raw))
+	}
 	return n, ""
 }
 

@@ -10,6 +10,10 @@ import (
 // plainValue is the rule of the keys that are sent as they are (page "Customer
 // information parameters": do not hash).
 func (f *facts) plainValue(key Key, raw string) (Normalised, string) {
+	raw = trimmed(raw)
+	if raw == "" {
+		return Normalised{}, ""
+	}
 	if isPlaceholder(raw) {
 		return Normalised{}, ProblemPlaceholder
 	}

@@ -115,7 +115,7 @@ func holdsAddress(s string) bool {
 	if !strings.ContainsAny(s, "@%") {
 		return false
 	}
-	for range 2 { // some are escaped twice
+	for range 3 { // as it is, escaped, escaped twice
 		for i := range len(s) {
 			if s[i] == '@' && i > 0 && isAddressByte(s[i-1]) && strings.Contains(s[i:], ".") && i+1 < len(s) && isASCIIAlnum(s[i+1]) {
 				return true

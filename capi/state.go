@@ -94,13 +94,13 @@ func builderState(raw string) string {
 	if code := builderCodes[s]; code != "" {
 		return code
 	}
+	if len(s) <= 2 {
+		return s
+	}
 	for _, name := range builderNames {
 		if strings.Contains(s, name) {
 			return builderCodes[name]
 		}
 	}
-	if len(s) > 2 {
-		return s[:2]
-	}
-	return s
+	return s[:2]
 }
