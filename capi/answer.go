@@ -90,12 +90,10 @@ func blameFields(raw json.RawMessage) []string {
 	return paths
 }
 
-// decodeSent reads the answer to a batch.
-func decodeSent(r reply) (Result, *APIError) {
-	o, ok := parseFields(r.body)
-	if !ok {
-		return Result{}, &APIError{Class: ClassAmbiguous, HTTPStatus: r.status, Body: string(r.body)}
-	}
+// decodeSent reads the answer to a batch, of which decodeFault has found that it is
+// an object without an error.
+func decodeSent(r reply) Result {
+	o, _ := parseFields(r.body)
 	result := Result{
 		EventsReceived: o.integer("events_received"),
 		FBTraceID:      o.text("fbtrace_id"),
@@ -108,7 +106,7 @@ func decodeSent(r reply) (Result, *APIError) {
 			result.Messages = append(result.Messages, fields{"m": m}.text("m"))
 		}
 	}
-	return result, nil
+	return result
 }
 
 // looksLikeHTML looks at the body before the header: proxies get the type wrong.

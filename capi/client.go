@@ -96,12 +96,7 @@ func (c *Client) Send(ctx context.Context, datasetID string, b Batch) (Result, e
 	if err != nil {
 		return Result{}, err
 	}
-	result, fault := decodeSent(r)
-	if fault != nil {
-		c.g.keys.clean(fault)
-		return Result{}, fault
-	}
-	return result, nil
+	return decodeSent(r), nil
 }
 
 // body joins the payloads without touching them, in one allocation: what is

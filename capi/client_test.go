@@ -149,15 +149,15 @@ type answerCase struct {
 	Blame  []string
 }
 
-func answerCases(t testing.TB) []answerCase {
-	t.Helper()
+func answerCases(tb testing.TB) []answerCase {
+	tb.Helper()
 	f, err := os.Open("testdata/cases_client.jsonl")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	defer f.Close()
 	var list []answerCase
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		var c answerCase
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		require.NoError(tb, json.Unmarshal(lines.Bytes(), &c))
 		if c.Body == nil {
 			c.Body = json.RawMessage(c.Text)
 		}

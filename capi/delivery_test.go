@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
@@ -33,12 +34,15 @@ func TestRefusedConnectionIsUnsent(t *testing.T) {
 
 func TestUnknownHostIsUnsent(t *testing.T) {
 	t.Parallel()
-	dialer := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: nil}}
-	c, err := NewClient(Config{BaseURL: "https://graph.example.invalid", Token: testToken, Timeout: 5 * time.Second,
-		HTTPClient: &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}})
+	c, err := NewClient(Config{Token: testToken, HTTPClient: &http.Client{Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, &net.DNSError{Err: "no such host", Name: "graph.facebook.com", IsNotFound: true}
+		},
+	}}})
 	require.NoError(t, err)
 	e := sendFails(t, c)
 	require.Equal(t, ClassUnsent, e.Class)
+	require.Contains(t, e.Error(), "could not be looked up")
 	requireNoSecret(t, shown(t, e))
 }
 
@@ -78,6 +82,21 @@ func TestCutAfterTheRequestIsAmbiguous(t *testing.T) {
 	require.Contains(t, e.Error(), "same event_id")
 }
 
+func TestCutAfterTheRequestIsAmbiguousInHTTP2(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.ProtoMajor != 2 {
+			t.Error("not HTTP/2")
+		}
+		panic(http.ErrAbortHandler)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	require.Equal(t, ClassAmbiguous, sendFails(t, clientFor(t, s)).Class)
+}
+
 func TestTimeoutAfterTheRequestIsAmbiguous(t *testing.T) { // C194
 	t.Parallel()
 	release := make(chan struct{})
@@ -86,12 +105,12 @@ func TestTimeoutAfterTheRequestIsAmbiguous(t *testing.T) { // C194
 		<-release
 	})
 	t.Cleanup(func() { close(release) })
-	c, err := NewClient(Config{BaseURL: s.URL, Token: testToken, Timeout: 50 * time.Millisecond})
+	c, err := NewClient(Config{BaseURL: s.URL, Token: testToken, Timeout: 500 * time.Millisecond})
 	require.NoError(t, err)
 	e := sendFails(t, c)
 	require.Equal(t, ClassAmbiguous, e.Class)
 	require.True(t, e.Timeout())
-	require.Contains(t, e.Error(), "no answer within 50ms")
+	require.Contains(t, e.Error(), "no answer within 500ms")
 }
 
 func TestAnswerCutOff(t *testing.T) {
@@ -141,8 +160,8 @@ func TestCutWithinTheRequestIsUnsent(t *testing.T) {
 	t.Parallel()
 	s := graphServer(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
 	c, err := NewClient(Config{BaseURL: s.URL, Token: testToken, HTTPClient: &http.Client{Transport: &http.Transport{
-		Dial: func(network, address string) (net.Conn, error) {
-			conn, err := net.Dial(network, address)
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, address)
 			return &brokenConn{conn, 8 << 10}, err
 		},
 	}}})

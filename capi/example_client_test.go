@@ -26,8 +26,7 @@ func ExampleClient_Send() {
 	event := json.RawMessage(`{"event_name":"Lead","event_time":1764532800,"action_source":"system_generated",` +
 		`"user_data":{"lead_id":1234567890123456}}`)
 	result, err := client.Send(context.Background(), "1234567890", capi.Batch{Events: []json.RawMessage{event}})
-	var refused *capi.APIError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*capi.APIError](err); ok {
 		fmt.Println(refused.Class, refused) // the class says what to do with the events, the text what a person can do
 		return
 	}

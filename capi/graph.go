@@ -148,8 +148,7 @@ func (g *graph) roundTrip(ctx context.Context, c call) (reply, error) {
 
 // lost makes the error for a request that got no whole answer.
 func (g *graph) lost(r reply, err error, unsent bool) *APIError {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // the outer error prints the whole address
 	}
 	e := &APIError{Class: ClassAmbiguous, HTTPStatus: r.status, Message: err.Error(), cause: &cause{err}}
@@ -160,21 +159,17 @@ func (g *graph) lost(r reply, err error, unsent bool) *APIError {
 	case unsent:
 		e.Class = ClassUnsent
 	}
+	_, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
 	case errors.Is(err, context.Canceled):
 		e.Message = "the request was cancelled here"
 	case e.Timeout():
 		e.Message = fmt.Sprintf("no answer within %s", g.timeout)
-	case isDNS(err):
+	case isDNS:
 		e.Message = "the name of Meta's server could not be looked up"
 	}
 	g.keys.clean(e)
 	return e
-}
-
-func isDNS(err error) bool {
-	var d *net.DNSError
-	return errors.As(err, &d)
 }
 
 // written follows a request on its way out, to tell "surely not sent" from "maybe

@@ -52,8 +52,8 @@ func (r *Reader) getTiers(ctx context.Context, path string, query url.Values, ti
 // isFieldRefusal: code 100 without a subcode is "nonexisting field"; 10 and 200 to
 // 299 can be about one field only.
 func isFieldRefusal(err error) bool {
-	var e *APIError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*APIError](err)
+	if !ok {
 		return false
 	}
 	return e.Code == 100 && e.Subcode == 0 || e.Code == 10 || e.Code >= 200 && e.Code <= 299
@@ -143,11 +143,10 @@ func (r *Reader) DebugToken(ctx context.Context, token string) (TokenInfo, error
 	}
 	o, err := r.get(ctx, "debug_token", url.Values{"input_token": {token}})
 	other := newKeys(token, "")
-	var e *APIError
-	if errors.As(err, &e) {
-		other.clean(e)
-	}
 	if err != nil {
+		if e, ok := errors.AsType[*APIError](err); ok {
+			other.clean(e)
+		}
 		return TokenInfo{}, err
 	}
 	o = o.object("data")

@@ -196,7 +196,8 @@ func TestFormLeadsWalksAllPages(t *testing.T) {
 		require.Equal(t, []string{"", "b", "c"}, asked)
 	}
 	asked = nil
-	for range leads {
+	for _, err := range leads {
+		require.NoError(t, err)
 		break
 	}
 	require.Len(t, asked, 1)

@@ -130,8 +130,13 @@ func (c *checker) money() {
 	}
 	c.decimal("predicted_ltv", d.PredictedLTV)
 	c.decimal("net_revenue", d.NetRevenue)
-	if d.Currency != "" && !isCurrencyForm(d.Currency) {
-		c.refuse("custom_data.currency", ProblemUnknownCurrency, "this is not a code of three capital letters", "use ISO 4217: USD, EUR, KZT …")
+	c.decimal("num_items", d.NumItems)
+	for i := range d.Contents {
+		c.decimal("contents.quantity", d.Contents[i].Quantity)
+		c.decimal("contents.item_price", d.Contents[i].ItemPrice)
+	}
+	if d.Currency != "" && !isCurrency(d.Currency) {
+		c.refuse("custom_data.currency", ProblemUnknownCurrency, "this is no currency of ISO 4217 in capital letters", "use USD, EUR, KZT …")
 	}
 }
 
@@ -158,10 +163,6 @@ func (c *checker) decimal(name, v string) {
 	if _, err := strconv.ParseFloat(v, 64); err != nil || !isNumber(v) {
 		c.refuse("custom_data."+name, ProblemInvalidValue, "this is not a finite decimal number", "give digits with a point: 142.52")
 	}
-}
-
-func isCurrencyForm(s string) bool {
-	return len(s) == 3 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // crm: only events with both fields count for Conversion Leads; with one of them

@@ -69,8 +69,8 @@ func purchase(d *CustomData) func(*Event) {
 	return func(e *Event) { e.EventName, e.CustomData = "Purchase", d }
 }
 
-func keysOnly(source ActionSource, u UserData) func(*Event) {
-	return func(e *Event) { e.ActionSource, e.UserData = source, u }
+func keysOnly(u UserData) func(*Event) {
+	return func(e *Event) { e.ActionSource, e.UserData = ActionSourceChat, u }
 }
 
 func aged(age time.Duration, source ActionSource) func(*Event) {
@@ -107,22 +107,22 @@ var validateCases = map[string]struct {
 	"website, half a URL": {func(e *Event) { e.EventSourceURL = "/thanks" }, []string{"warning event_source_url event_source_url_invalid"}},
 	"website without UA":  {func(e *Event) { e.UserData.ClientUserAgent = "" }, []string{"warning user_data.client_user_agent client_user_agent_missing"}},
 
-	"C198: no keys":  {keysOnly(ActionSourceChat, UserData{}), []string{"error user_data no_match_key"}},
-	"C198: UA alone": {keysOnly(ActionSourceChat, UserData{ClientUserAgent: "UA"}), []string{"error user_data weak_match_keys"}},
-	"UA and IP":      {keysOnly(ActionSourceChat, UserData{ClientUserAgent: "UA", ClientIPAddress: "203.0.113.9"}), nil},
-	"place and gender": {keysOnly(ActionSourceChat, UserData{
+	"C198: no keys":  {keysOnly(UserData{}), []string{"error user_data no_match_key"}},
+	"C198: UA alone": {keysOnly(UserData{ClientUserAgent: "UA"}), []string{"error user_data weak_match_keys"}},
+	"UA and IP":      {keysOnly(UserData{ClientUserAgent: "UA", ClientIPAddress: "203.0.113.9"}), nil},
+	"place and gender": {keysOnly(UserData{
 		City: []string{someHash}, Country: []string{someHash}, State: []string{someHash}, Zip: []string{someHash},
 		Gender: []string{someHash}, ClientUserAgent: "UA",
 	}), []string{"error user_data weak_match_keys"}},
-	"birth date and UA":  {keysOnly(ActionSourceChat, UserData{BirthDate: []string{someHash}, ClientUserAgent: "UA"}), []string{"error user_data weak_match_keys"}},
-	"birth and gender":   {keysOnly(ActionSourceChat, UserData{BirthDate: []string{someHash}, Gender: []string{someHash}}), nil},
-	"first name, gender": {keysOnly(ActionSourceChat, UserData{FirstName: []string{someHash}, Gender: []string{someHash}}), []string{"error user_data weak_match_keys"}},
-	"last name":          {keysOnly(ActionSourceChat, UserData{LastName: []string{someHash}}), []string{"error user_data weak_match_keys"}},
-	"both names":         {keysOnly(ActionSourceChat, UserData{FirstName: []string{someHash}, LastName: []string{someHash}}), nil},
-	"fbp alone":          {keysOnly(ActionSourceChat, UserData{FBP: "fb.1.1759200000456.1"}), nil},
-	"lead id alone":      {keysOnly(ActionSourceChat, UserData{LeadID: "123456789012345"}), []string{"warning user_data.lead_id lead_id_alone"}},
-	"lead id, 14 digits": {keysOnly(ActionSourceChat, UserData{LeadID: "12345678901234", FBP: "fb.1.1759200000456.1"}), []string{"error user_data.lead_id invalid_lead_id"}},
-	"lead id, rounded":   {keysOnly(ActionSourceChat, UserData{LeadID: "1.2345678901E+16", FBP: "fb.1.1759200000456.1"}), []string{"error user_data.lead_id invalid_lead_id"}},
+	"birth date and UA":  {keysOnly(UserData{BirthDate: []string{someHash}, ClientUserAgent: "UA"}), []string{"error user_data weak_match_keys"}},
+	"birth and gender":   {keysOnly(UserData{BirthDate: []string{someHash}, Gender: []string{someHash}}), nil},
+	"first name, gender": {keysOnly(UserData{FirstName: []string{someHash}, Gender: []string{someHash}}), []string{"error user_data weak_match_keys"}},
+	"last name":          {keysOnly(UserData{LastName: []string{someHash}}), []string{"error user_data weak_match_keys"}},
+	"both names":         {keysOnly(UserData{FirstName: []string{someHash}, LastName: []string{someHash}}), nil},
+	"fbp alone":          {keysOnly(UserData{FBP: "fb.1.1759200000456.1"}), nil},
+	"lead id alone":      {keysOnly(UserData{LeadID: "123456789012345"}), []string{"warning user_data.lead_id lead_id_alone"}},
+	"lead id, 14 digits": {keysOnly(UserData{LeadID: "12345678901234", FBP: "fb.1.1759200000456.1"}), []string{"error user_data.lead_id invalid_lead_id"}},
+	"lead id, rounded":   {keysOnly(UserData{LeadID: "1.2345678901E+16", FBP: "fb.1.1759200000456.1"}), []string{"error user_data.lead_id invalid_lead_id"}},
 
 	"C074: city not hashed":    {func(e *Event) { e.UserData.City = []string{"london"} }, []string{"error user_data.ct not_hashed"}},
 	"capital hash":             {func(e *Event) { e.UserData.Email = []string{strings.ToUpper(someHash)} }, []string{"error user_data.em not_hashed"}},
@@ -149,6 +149,8 @@ var validateCases = map[string]struct {
 	"C131: underscore":         {custom(CustomData{Value: "1_000", Currency: "EUR"}), []string{"error custom_data.value invalid_value"}},
 	"out of range":             {custom(CustomData{Value: "1e999", Currency: "EUR"}), []string{"error custom_data.value invalid_value"}},
 	"predicted_ltv":            {custom(CustomData{PredictedLTV: "lots"}), []string{"error custom_data.predicted_ltv invalid_value"}},
+	"item price":               {custom(CustomData{Contents: []Content{{ItemPrice: "9,99"}}}), []string{"error custom_data.contents.item_price invalid_value"}},
+	"C135: unknown to Meta":    {purchase(&CustomData{Value: "1", Currency: "XBT"}), []string{"error custom_data.currency unknown_currency"}},
 	"C134: small currency":     {custom(CustomData{Value: "1", Currency: "usd"}), []string{"error custom_data.currency unknown_currency"}},
 
 	"crm": {crmEvent, nil},
