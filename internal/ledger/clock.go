@@ -66,3 +66,12 @@ func FromMicros(us int64) time.Time {
 	}
 	return time.UnixMicro(us).UTC()
 }
+
+// Scale returns how much time passes on this clock while d passes in the world: for
+// limits on what the world does, such as the length of a request.
+func (c Clock) Scale(d time.Duration) time.Duration {
+	if c.speed == 0 {
+		return d
+	}
+	return time.Duration(float64(d) * c.speed)
+}

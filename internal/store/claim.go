@@ -116,31 +116,46 @@ func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.R
 		return queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending WHERE id IN `+s.dialect.idList+
 			` AND destination = $2 AND priority IN (1, 5) AND deadline > $3 ORDER BY priority, id`, idListArg(r.IDs), r.Destination, now)
 	}
-	const due = ` FROM pending WHERE destination = $1 AND priority < 9 AND due_at <= $2 AND deadline > $2 `
+	// What has been in doubt for too long may not go again by itself; see ParkDoubtful.
+	const due = ` FROM pending WHERE destination = $1 AND priority < 9 AND due_at <= $2 AND deadline > $2 AND (unknown_since = 0 OR unknown_since > $3) `
+	doubt := ledger.Micros(r.Now.Add(-ledger.DedupWindow))
+	// A suspect, refused alone without a clear reason, never travels with others.
+	suspect := `SELECT ` + rowColumns + due + `AND suspect_since > 0 ORDER BY priority, id LIMIT 1`
 	if r.Probe {
-		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`AND suspect_since = 0 ORDER BY priority, id LIMIT 1`, r.Destination, now)
+		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`AND suspect_since = 0 ORDER BY priority, id LIMIT 1`, r.Destination, now, doubt)
 		if err != nil || len(rows) > 0 {
 			return rows, err
 		}
-		return queryRows(ctx, tx, `SELECT `+rowColumns+due+`ORDER BY priority, id LIMIT 1`, r.Destination, now)
+		return queryRows(ctx, tx, suspect, r.Destination, now, doubt)
 	}
-	closing, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`AND deadline < $3 ORDER BY deadline LIMIT $4`,
-		r.Destination, now, ledger.Micros(r.Now.Add(urgent)), max(r.MaxRows/2, 1))
+	closing, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`AND suspect_since = 0 AND deadline < $4 ORDER BY deadline LIMIT $5`,
+		r.Destination, now, doubt, ledger.Micros(r.Now.Add(urgent)), max(r.MaxRows/2, 1))
 	if err != nil {
 		return nil, err
 	}
-	rest, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`ORDER BY priority, id LIMIT $3`, r.Destination, now, r.MaxRows)
-	if err != nil || len(closing) == 0 {
-		return rest, err
+	rest, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+`AND suspect_since = 0 ORDER BY priority, id LIMIT $4`, r.Destination, now, doubt, r.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) == 0 {
+		return queryRows(ctx, tx, suspect, r.Destination, now, doubt)
+	}
+	return ahead(closing, rest, r.MaxRows), nil
+}
+
+// ahead puts money first, then what is about to expire, then the rest in order. Both
+// lists are due; closing is at most half a batch.
+func ahead(closing, rest []ledger.Row, limit int) []ledger.Row {
+	if len(closing) == 0 {
+		return rest
 	}
 	first := make(map[ledger.ID]bool, len(closing))
 	for _, row := range closing {
 		first[row.ID] = true
 	}
-	// Money stays in front of what is about to expire; both make it into the batch.
 	var rows []ledger.Row
 	for _, row := range rest {
-		if row.Priority == ledger.Valuable && !first[row.ID] && len(rows) < r.MaxRows-len(closing) {
+		if row.Priority == ledger.Valuable && !first[row.ID] && len(rows) < limit-len(closing) {
 			rows = append(rows, row)
 			first[row.ID] = true
 		}
@@ -151,7 +166,7 @@ func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.R
 			rows = append(rows, row)
 		}
 	}
-	return rows, nil
+	return rows
 }
 
 func queryRows(ctx context.Context, tx *tx, query string, args ...any) ([]ledger.Row, error) {

@@ -76,6 +76,30 @@ func unpark(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) e
 	return nil
 }
 
+// ParkDoubtful holds rows whose answer was lost before the given time and did not
+// come since: the destination has forgotten their ids, and a person decides.
+func (s *Store) ParkDoubtful(ctx context.Context, destination int64, before time.Time) (int, error) {
+	n := 0
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending
+			WHERE destination = $1 AND priority < 9 AND unknown_since > 0 AND unknown_since <= $2 ORDER BY priority, id LIMIT $3`,
+			destination, ledger.Micros(before), tidyRows)
+		if err != nil {
+			return err
+		}
+		n = len(rows)
+		changes := make([]ledger.Change, n)
+		for i, r := range rows {
+			changes[i] = ledger.Change{Row: r, State: ledger.Held, Why: ledger.MaybeSent, UnknownSince: r.UnknownSince}
+		}
+		return s.change(ctx, tx, &ledger.Batch{Destination: destination}, changes)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("park rows of destination %d: %w", destination, err)
+	}
+	return n, nil
+}
+
 // Tidy removes what has served its time: recognised event ids older than seven
 // days, kept answers of Idempotency-Keys. It works in small steps and may be
 // stopped at any time.

@@ -1,0 +1,252 @@
+// Package record is the only way into the ledger. It takes events as intake, pull
+// and admin read them, applies the workspace's rules and the person's consent,
+// makes the payload for each destination, and hands all of it to the store in one
+// transaction.
+//
+// Takes requests, gives back what became of each event once it is on disk; may fail
+// by the database being out of reach or too busy, and then nothing was written. It
+// never calls out.
+package record
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capiloop/capiloop/capi"
+	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/platform"
+	"github.com/capiloop/capiloop/internal/store"
+)
+
+// Config is what a Recorder works with.
+type Config struct {
+	Store     *store.Store
+	Platforms map[string]platform.Platform // by kind
+	IDs       *ledger.IDs
+	Clock     ledger.Clock
+	// Fingerprint is the installation's key for recognising a person without keeping
+	// anything about them.
+	Fingerprint []byte
+}
+
+// Recorder records. It is safe for concurrent use.
+type Recorder struct{ c Config }
+
+// New returns a Recorder.
+func New(c Config) *Recorder { return &Recorder{c} }
+
+// Item is one event of a request.
+type Item struct {
+	Event   *capi.Event // changed by recording
+	Dataset string      // "" goes to every dataset of the workspace
+	Consent ledger.Consent
+	// Problems were found while the event was read; an error among them rejects it.
+	// Event may then be nil.
+	Problems capi.Problems
+}
+
+// Request is what one caller sends at once.
+type Request struct {
+	Workspace *config.Workspace
+	Source    string
+	Items     []Item
+	// AllOrNothing records nothing if one event is rejected, as Graph does.
+	AllOrNothing bool
+
+	// IdempotencyKey and Body (the SHA-256 of the request) make it safe to repeat;
+	// Answer makes the answer that is kept. All empty: no such promise was asked for.
+	IdempotencyKey string
+	Body           [32]byte
+	Answer         func([]Result) (status int, body []byte)
+}
+
+// Result is what became of one event.
+type Result struct {
+	ID        ledger.ID // zero if rejected; for a duplicate the first one's
+	EventName string
+	EventID   string
+	State     ledger.State
+	Reason    ledger.Reason
+	Duplicate bool
+	Conflict  bool          // the same event_id for another person
+	Rejected  capi.Problems // why it was not taken; nil if it was
+	Warnings  capi.Problems
+}
+
+// Outcome is what became of a request.
+type Outcome struct {
+	Results []Result
+	// Replayed is set when the request was a repeat under its Idempotency-Key; Status
+	// and Saved then are the first answer, and Results is nil. They are set for every
+	// request with a key.
+	Replayed bool
+	Status   int
+	Saved    []byte
+}
+
+// Record records the events of a request and returns when they are on disk. Good
+// events are taken even if others are bad, unless AllOrNothing is set. It returns
+// store.ErrBusy when the caller should come back, and store.ErrIdempotencyKeyReused.
+func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
+	now := r.c.Clock.Now()
+	results := make([]Result, len(q.Items))
+	rec := &store.Recording{Workspace: q.Workspace.ID}
+	var at []int // index in results of each event of rec
+	for i := range q.Items {
+		e := r.prepare(q.Workspace, q.Source, &q.Items[i], &results[i], now)
+		if e == nil {
+			rec.Refused = append(rec.Refused, store.Refused{At: now, Source: q.Source, Name: shortName(results[i].EventName)})
+			continue
+		}
+		rec.Events = append(rec.Events, e)
+		at = append(at, i)
+	}
+	if q.AllOrNothing && len(rec.Refused) > 0 {
+		rec.Events, at = nil, nil
+	}
+	fill := func(recorded []store.Recorded) []Result {
+		for n, done := range recorded {
+			results[at[n]].ID, results[at[n]].Duplicate, results[at[n]].Conflict = done.ID, done.Duplicate, done.Conflict
+		}
+		return results
+	}
+	if q.IdempotencyKey != "" {
+		rec.Idem = &store.Idempotent{
+			Key: q.IdempotencyKey, Body: q.Body, At: now,
+			Answer: func(recorded []store.Recorded) (int, []byte) { return q.Answer(fill(recorded)) },
+		}
+	}
+	if len(rec.Events) == 0 && len(rec.Refused) == 0 && rec.Idem == nil {
+		return &Outcome{Results: results}, nil
+	}
+	recorded, err := r.c.Store.Record(ctx, rec)
+	if err != nil {
+		return nil, fmt.Errorf("record for workspace %s: %w", q.Workspace.Name, err)
+	}
+	if i := rec.Idem; i != nil {
+		if i.Err != nil {
+			return nil, i.Err
+		}
+		if i.Replayed {
+			return &Outcome{Replayed: true, Status: i.Status, Saved: i.Saved}, nil
+		}
+		return &Outcome{Results: fill(recorded), Status: i.Status, Saved: i.Saved}, nil
+	}
+	return &Outcome{Results: fill(recorded)}, nil
+}
+
+// shortName keeps a hostile event name from filling the counters.
+func shortName(name string) string {
+	if len(name) > 100 {
+		return name[:100]
+	}
+	return name
+}
+
+// prepare makes a ledger event of an item, or rejects it and returns nil.
+func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res *Result, now time.Time) *ledger.Event {
+	e := item.Event
+	if e != nil {
+		res.EventName, res.EventID = e.EventName, e.EventID
+	}
+	if item.Problems.Err() != nil || e == nil {
+		res.Rejected = item.Problems
+		return nil
+	}
+	targets, problem := route(ws, item.Dataset)
+	if problem != nil {
+		res.Rejected = capi.Problems{*problem}
+		return nil
+	}
+	res.Warnings = append(res.Warnings, item.Problems...)
+	ahead := complete(e, now, &res.Warnings)
+	out := &ledger.Event{
+		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: source, Time: time.Unix(e.EventTime, 0), ActionSource: string(e.ActionSource),
+		Came: e.UserData.Keys(),
+	}
+	if !r.address(ws, e, out, targets, item.Consent, res, now, ahead) {
+		return nil
+	}
+	out.Name, out.EventID = e.EventName, e.EventID
+	res.EventName, res.EventID = e.EventName, e.EventID
+	res.State, res.Reason = sumUp(out.Deliveries)
+	return out
+}
+
+// address makes the deliveries of an event; false says that the event is rejected.
+func (r *Recorder) address(ws *config.Workspace, e *capi.Event, out *ledger.Event, targets []*config.Dataset,
+	consent ledger.Consent, res *Result, now time.Time, ahead bool,
+) bool {
+	rules := platform.Rules{Locale: capi.Locale{Country: ws.Country, Now: now}, Keys: ws.Keys}
+	if ahead { // it waits until its time has come, and is judged by that time
+		rules.Locale.Now = time.Unix(e.EventTime, 0)
+	}
+	encoded := make(map[string]platform.Encoded, 1)
+	for n, ds := range targets {
+		x, ok := encoded[ds.Kind]
+		if !ok {
+			copied := *e
+			x = r.c.Platforms[ds.Kind].Encode(&copied, rules)
+			*e = copied
+			encoded[ds.Kind] = x
+			if errs := onlyErrors(x.Problems); len(errs) > 0 {
+				res.Rejected = errs
+				return false
+			}
+			res.Warnings = append(res.Warnings, x.Problems...)
+		}
+		d := ledger.Delivery{
+			ID: out.ID.Delivery(n + 1), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept, Notes: x.Problems,
+			Priority: ledger.PriorityOf(e), Deadline: ledger.Deadline(out.Time, e.ActionSource), TestCode: ds.TestEventCode,
+		}
+		if _, most := r.c.Platforms[ds.Kind].Limits(); len(d.Payload) > most {
+			res.Rejected = capi.Problems{tooLarge(most)}
+			return false
+		}
+		switch {
+		case !consent.Allows(ws.ConsentRequired):
+			skip(&d, ledger.NoConsent)
+		case !ds.Live:
+			skip(&d, ledger.NotLive)
+		case ahead:
+			d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, out.Time
+		}
+		out.Person = r.fingerprint(x.Person)
+		out.Deliveries = append(out.Deliveries, d)
+	}
+	if len(targets) == 0 {
+		d := ledger.Delivery{ID: out.ID.Delivery(1), Priority: ledger.Ordinary}
+		skip(&d, ledger.NoDestination)
+		out.Deliveries = append(out.Deliveries, d)
+	}
+	return true
+}
+
+// skip empties a delivery that will not be sent: what does not leave is not kept.
+func skip(d *ledger.Delivery, why ledger.Reason) {
+	d.State, d.Reason, d.Payload, d.Kept, d.Notes = ledger.Skipped, why, nil, 0, nil
+}
+
+// sumUp returns the state that the caller should know of: the least good one.
+func sumUp(list []ledger.Delivery) (ledger.State, ledger.Reason) {
+	for _, s := range []ledger.State{ledger.Held, ledger.Waiting, ledger.Skipped} {
+		for _, d := range list {
+			if d.State == s {
+				return s, d.Reason
+			}
+		}
+	}
+	return ledger.Waiting, ledger.None
+}
+
+func onlyErrors(ps capi.Problems) capi.Problems {
+	var errs capi.Problems
+	for _, p := range ps {
+		if p.Severity == capi.SeverityError {
+			errs = append(errs, p)
+		}
+	}
+	return errs
+}
