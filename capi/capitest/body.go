@@ -14,31 +14,31 @@ import (
 
 // body is a request's fields, whatever way they were encoded.
 type body struct {
-	json []byte            // a JSON object, or nil
-	form map[string][]byte // a form's fields, or nil
+	fields map[string][]byte
+	json   bool // the fields are raw JSON; otherwise text
 }
 
 // field returns a field as text.
 func (b body) field(name string) []byte {
-	if b.json == nil {
-		return b.form[name]
+	if b.json {
+		return text(b.fields[name])
 	}
-	return text(b.raw(name))
+	return b.fields[name]
 }
 
-// raw returns a field as JSON. What stands in a form is JSON already; a JSON body
-// may hold it as text once more.
-func (b body) raw(name string) []byte {
-	if b.json == nil {
-		return bytes.TrimSpace(b.form[name])
+// value returns a field as valid JSON. What stands in a form is JSON text already;
+// a JSON body may hold it as text once more. Nil means that there is none; not ok
+// that it is no JSON.
+func (b body) value(name string) (v []byte, ok bool) {
+	v = b.fields[name]
+	if b.json && !isString(v) {
+		return v, true
 	}
-	var found []byte
-	eachMember(b.json, func(n, v []byte) {
-		if string(n) == name {
-			found = v
-		}
-	})
-	return found
+	if b.json {
+		v = text(v)
+	}
+	v = bytes.TrimSpace(v)
+	return v, len(v) == 0 || json.Valid(v)
 }
 
 // readBody reads the whole body into buf, at most maxBody bytes.
@@ -77,7 +77,9 @@ func readFields(contentType string, raw []byte) (body, *Error) {
 		if !json.Valid(raw) || !isObject(raw) {
 			return body{}, parameter("The body is not a JSON object")
 		}
-		return body{json: raw}, nil
+		b := body{fields: make(map[string][]byte, 8), json: true}
+		eachMember(raw, func(name, v []byte) { b.fields[string(name)] = v })
+		return b, nil
 	case kind == "multipart/form-data":
 		return readMultipart(params["boundary"], raw)
 	}
@@ -85,29 +87,29 @@ func readFields(contentType string, raw []byte) (body, *Error) {
 	if err != nil {
 		return body{}, parameter("The body is not a form")
 	}
-	b := body{form: make(map[string][]byte, len(form))}
+	b := body{fields: make(map[string][]byte, len(form))}
 	for k, v := range form {
-		b.form[k] = []byte(v[len(v)-1])
+		b.fields[k] = []byte(v[len(v)-1])
 	}
 	return b, nil
 }
 
 func readMultipart(boundary string, raw []byte) (body, *Error) {
-	b := body{form: map[string][]byte{}}
+	b := body{fields: map[string][]byte{}}
 	r := multipart.NewReader(bytes.NewReader(raw), boundary)
 	for boundary != "" {
 		p, err := r.NextPart()
 		if errors.Is(err, io.EOF) {
 			return b, nil
 		}
-		if err != nil || len(b.form) >= 100 {
+		if err != nil || len(b.fields) >= 100 {
 			break
 		}
 		v, err := io.ReadAll(p)
 		if err != nil {
 			break
 		}
-		b.form[strings.TrimSuffix(p.FormName(), "[]")] = v
+		b.fields[strings.TrimSuffix(p.FormName(), "[]")] = v
 	}
 	return body{}, parameter("The body is not a multipart form")
 }

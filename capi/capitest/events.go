@@ -19,7 +19,7 @@ func (g *Graph) postEvents(q *request, t Token) *Error {
 	if d.Unavailable {
 		return unknownObject(dataset, "post")
 	}
-	events, err := readEvents(q.body.raw("data"))
+	events, err := readEvents(q.body)
 	g.noteSize(len(events))
 	if err != nil {
 		return err
@@ -61,17 +61,13 @@ func answerReceived(w http.ResponseWriter, n int) {
 }
 
 // readEvents takes data apart: an array of 1 to 1000 events, in a form as JSON text.
-func readEvents(raw []byte) ([]event, *Error) {
-	if isString(raw) {
-		raw = bytes.TrimSpace(text(raw))
-		if !json.Valid(raw) {
-			return nil, parameter("param data must be an array.")
-		}
-	} else if len(raw) > 0 && !json.Valid(raw) {
-		return nil, parameter("param data must be an array.")
-	}
-	if len(raw) == 0 || isNull(raw) {
+func readEvents(b body) ([]event, *Error) {
+	raw, ok := b.value("data")
+	if ok && (len(raw) == 0 || isNull(raw)) {
 		return nil, parameter("The parameter data is required")
+	}
+	if !ok {
+		return nil, parameter("param data must be an array.")
 	}
 	if !isArray(raw) {
 		return nil, parameter("param data must be an array.")

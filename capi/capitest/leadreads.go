@@ -298,10 +298,7 @@ func (g *Graph) postTestLead(q *request, t Token) *Error {
 		return e
 	}
 	l := Lead{FormID: id, Test: true}
-	if raw := q.body.raw("field_data"); len(raw) > 0 {
-		if isString(raw) {
-			raw = text(raw)
-		}
+	if raw, ok := q.body.value("field_data"); !ok || len(raw) > 0 {
 		if json.Unmarshal(raw, &l.Fields) != nil {
 			return parameter("param field_data must be an array.")
 		}

@@ -19,15 +19,21 @@ func skipSpace(b []byte, i int) int {
 
 // skipString returns the index after the string that begins at b[i].
 func skipString(b []byte, i int) int {
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
+	start := i + 1
+	for i = start; ; i++ {
+		n := bytes.IndexByte(b[i:], '"')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		slashes := 0
+		for k := i - 1; k >= start && b[k] == '\\'; k-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
 			return i + 1
 		}
 	}
-	return len(b)
 }
 
 // skipValue returns the index after the value that begins at b[i]. It counts

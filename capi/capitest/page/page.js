@@ -86,7 +86,7 @@ function show(m) {
   $('refused').textContent = refused.reduce((n, [, v]) => n + v, 0).toLocaleString();
   $('reasons').hidden = refused.length === 0;
   $('reasons').textContent = 'Refused with code ' + refused.map(([k, v]) => k + ' (' + v + '×)').join(', ');
-  $('largest').textContent = q.max_events ? q.max_events.toLocaleString() + ' events' : '–';
+  $('largest').textContent = q.max_events ? q.max_events.toLocaleString() + (q.max_events === 1 ? ' event' : ' events') : '–';
   $('faults').replaceChildren(...m.faults.map((f) => el('li', '', 'Active: ' + fault(f))));
   $('empty').hidden = m.total > 0;
   $('skipped').hidden = m.total <= most;
