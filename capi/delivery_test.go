@@ -187,6 +187,31 @@ func TestWrittenIsCareful(t *testing.T) {
 		"an earlier writing failed, now open": {&written{attempts: 2, got: true, failed: true}, false},
 		"second attempt finds no connection":  {&written{attempts: 2}, true},
 	} {
-		require.Equal(t, c.want, c.w.unsent(), name)
+		require.Equal(t, c.want, c.w.unsent(true), name)
 	}
+	require.True(t, new(written).unsent(true))
+	require.False(t, new(written).unsent(false))
+}
+
+// silent is a transport that calls no hooks, as one within the process does.
+type silent func(*http.Request) (*http.Response, error)
+
+func (f silent) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestTransportWithoutHooksIsAmbiguous(t *testing.T) {
+	t.Parallel()
+	left := 0
+	c, err := NewClient(Config{Token: testToken, HTTPClient: &http.Client{Transport: silent(func(*http.Request) (*http.Response, error) {
+		left++
+		return nil, io.ErrUnexpectedEOF
+	})}})
+	require.NoError(t, err)
+	require.Equal(t, ClassAmbiguous, sendFails(t, c).Class)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Send(ctx, "1", oneEvent)
+	var e *APIError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, ClassUnsent, e.Class)
+	require.Equal(t, 1, left)
 }

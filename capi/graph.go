@@ -97,9 +97,12 @@ func (g *graph) do(ctx context.Context, c call) (reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, g.timeout)
 	defer cancel()
 	var w written
+	if err := ctx.Err(); err != nil {
+		return reply{}, g.lost(reply{}, err, true)
+	}
 	r, err := g.roundTrip(httptrace.WithClientTrace(ctx, w.trace()), c)
 	if err != nil {
-		return r, g.lost(r, err, w.unsent())
+		return r, g.lost(r, err, w.unsent(g.tells()))
 	}
 	if fault := decodeFault(r); fault != nil {
 		g.keys.clean(fault)
@@ -144,6 +147,16 @@ func (g *graph) roundTrip(ctx context.Context, c call) (reply, error) {
 		return r, fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
 	return r, nil
+}
+
+// tells is false for a transport of another kind, such as a handler in the same
+// process: it need not call the hooks by which written follows a request.
+func (g *graph) tells() bool {
+	if g.http.Transport == nil {
+		return true
+	}
+	_, ok := g.http.Transport.(*http.Transport)
+	return ok
 }
 
 // lost makes the error for a request that got no whole answer.
@@ -208,9 +221,13 @@ func (w *written) trace() *httptrace.ClientTrace {
 // unsent is true only where Meta cannot have the whole request. An attempt that
 // had a connection and told nothing yet may still be writing: not unsent. A
 // failed write counts only if there was one attempt, for it could be an earlier one's.
-func (w *written) unsent() bool {
+// Silence proves something only if the transport tells.
+func (w *written) unsent(tells bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.attempts == 0 {
+		return tells
+	}
 	if !w.got {
 		return true
 	}
