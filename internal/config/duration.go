@@ -6,7 +6,10 @@ import (
 	"time"
 )
 
-const day = 24 * time.Hour
+const (
+	day     = 24 * time.Hour
+	longest = 100 * 365 * day // for ever, and far from what overflows a time.Duration
+)
 
 // units are what a span of time may be written in. A month is thirty days: these
 // spans say how long something is kept, not on which date it ends.
@@ -24,8 +27,8 @@ func ParseDuration(text string) (time.Duration, error) {
 		if !ok {
 			continue
 		}
-		n, err := strconv.ParseUint(digits, 10, 31)
-		if err != nil || n > uint64(100*365*day/u.is) {
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n > int64(longest/u.is) {
 			return 0, errDuration
 		}
 		return time.Duration(n) * u.is, nil

@@ -102,7 +102,7 @@ func (f *File) Snapshot(resolve func(workspace string) int64, destination func(d
 		for j := range in.Datasets {
 			d := f.dataset(&in.Datasets[j])
 			d.Destination = destination(d.Name)
-			if d.Destination.ID == 0 || d.Destination.Workspace != w.ID {
+			if d.ID == 0 || d.Workspace != w.ID {
 				return nil, fmt.Errorf("build the settings: dataset %s has no id in the store, or that of another workspace", in.Datasets[j].ID)
 			}
 			w.Datasets = append(w.Datasets, d)
