@@ -41,8 +41,8 @@ func Proof(appSecret, token string) string {
 func (g *Graph) lookUp(token string) (Token, *Error) {
 	g.access.RLock()
 	t, ok := g.tokens[token]
-	any := g.tokens == nil
-	if !ok && !any {
+	anyToken := g.tokens == nil
+	if !ok && !anyToken {
 		for id, p := range g.pages {
 			if pageToken(id, p) == token {
 				t, ok = Token{Type: "PAGE", Pages: []string{id}, Datasets: []string{}}, true
@@ -52,11 +52,11 @@ func (g *Graph) lookUp(token string) (Token, *Error) {
 	g.access.RUnlock()
 	now := g.now()
 	switch {
-	case any && strings.HasPrefix(token, "bad"):
+	case anyToken && strings.HasPrefix(token, "bad"):
 		_, digits, _ := strings.Cut(token, "-")
 		sub, _ := strconv.Atoi(digits)
 		return t, errorFor(190, sub)
-	case any:
+	case anyToken:
 		return t, nil
 	case !ok:
 		return t, errorFor(190, 0)

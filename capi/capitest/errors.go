@@ -152,7 +152,7 @@ func traceID() string {
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 	b := [23]byte{'A'}
 	for i := 1; i < len(b); {
-		for r, n := rand.Uint64(), 0; n < 10 && i < len(b); n++ {
+		for r, n := rand.Uint64(), 0; n < 10 && i < len(b); n++ { //nolint:gosec // a name for a request, no secret
 			b[i], r, i = letters[r&63], r>>6, i+1
 		}
 	}

@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -25,10 +26,11 @@ const (
 	ModeCut       Mode = "cut"       // the connection breaks before anything is stored
 	ModePartial   Mode = "partial"   // 200, but only Received events are taken
 	ModeLocalised Mode = "localised" // as error, with texts in French
+	ModeBody      Mode = "body"      // Body as it is; status 500 unless given
 	ModePoison    Mode = "poison"    // refuses a batch that holds an event with EventID
 )
 
-var modes = []Mode{ModeError, ModeHTML, ModeEmpty, ModeHang, ModeSlow, ModeReset, ModeCut, ModePartial, ModeLocalised, ModePoison}
+var modes = []Mode{ModeError, ModeHTML, ModeEmpty, ModeHang, ModeSlow, ModeReset, ModeCut, ModePartial, ModeLocalised, ModeBody, ModePoison}
 
 // Fault makes the next requests go wrong.
 type Fault struct {
@@ -41,6 +43,7 @@ type Fault struct {
 	Dataset  string `json:"dataset,omitempty"` // only calls of this node; empty means every call
 	DelayMS  int    `json:"delay_ms,omitempty"`
 	EventID  string `json:"event_id,omitempty"` // for poison
+	Body     string `json:"body,omitempty"`     // for body
 	Received int    `json:"received,omitempty"` // for partial: events_received, always smaller than what was sent
 	Regain   int    `json:"regain_minutes,omitempty"`
 }
@@ -84,10 +87,10 @@ func (f *Fault) check() error {
 		return fmt.Errorf("status %d is no HTTP status of an answer", f.Status)
 	}
 	if f.Mode == ModePoison && f.EventID == "" {
-		return fmt.Errorf("poison needs event_id")
+		return errors.New("poison needs event_id")
 	}
 	if f.Count < 0 || f.DelayMS < 0 || f.Received < 0 {
-		return fmt.Errorf("count, delay_ms and received must not be negative")
+		return errors.New("count, delay_ms and received must not be negative")
 	}
 	if f.Mode == ModePoison && f.Code == 0 {
 		f.Code, f.Subcode = 100, 2804001
@@ -279,6 +282,11 @@ func (g *Graph) faultBefore(q *request, events bool) bool {
 		q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		q.w.WriteHeader(orZero(f.Status, http.StatusServiceUnavailable))
 		_, _ = q.w.Write([]byte("<!DOCTYPE html><html><head><title>Facebook | Error</title></head><body><h1>Sorry, something went wrong.</h1></body></html>"))
+	case ModeBody:
+		q.w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+		q.w.Header().Set("X-Content-Type-Options", "nosniff")
+		q.w.WriteHeader(orZero(f.Status, http.StatusInternalServerError))
+		_, _ = q.w.Write([]byte(f.Body))
 	case ModeEmpty:
 		q.w.WriteHeader(orZero(f.Status, http.StatusBadGateway))
 	case ModeHang:

@@ -95,6 +95,17 @@ func TestFaultModes(t *testing.T) {
 		require.Empty(t, a.Body)
 		require.Empty(t, g.Received())
 	})
+	t.Run("odd bodies", func(t *testing.T) {
+		t.Parallel()
+		g, _ := newGraph()
+		for _, body := range []string{"oops", "{}", `{"error":null}`, `{"error":{"code":100,"error_data":"\"null\""}}`} {
+			g.Fault(capitest.Fault{Mode: capitest.ModeBody, Body: body, Count: 1})
+			a := post(t, g, one)
+			require.Equal(t, 500, a.Status)
+			require.Equal(t, body, a.Body)
+		}
+		require.Empty(t, g.Received())
+	})
 	t.Run("localised", func(t *testing.T) {
 		t.Parallel()
 		g, _ := newGraph()

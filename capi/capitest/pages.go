@@ -2,6 +2,7 @@ package capitest
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 )
@@ -64,7 +65,7 @@ func (g *Graph) subscribedApps(q *request, t Token) *Error {
 		e.Message = "(#200) Requires pages_manage_metadata permission to manage the object"
 		return e
 	}
-	if q.r.Method == "GET" {
+	if q.r.Method == http.MethodGet {
 		apps := []any{}
 		if p.Subscribed || g.leads.subscribed(id) {
 			apps = append(apps, map[string]any{"id": orElse(t.AppID, "1000"), "name": "Sandbox", "link": "https://example.com/", "subscribed_fields": []string{"leadgen"}})

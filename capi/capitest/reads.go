@@ -132,7 +132,8 @@ func (g *Graph) getNode(q *request, t Token) *Error {
 		return g.getForm(q, t)
 	case isPage, asks(pageFields):
 		return g.getPage(q, t)
-	case !numeric, asks(leadFields) && !isDataset:
+	case isDataset, id == "sandbox": // the gateway's built-in dataset has no number
+	case !numeric, asks(leadFields):
 		return unknownObject(id, "get")
 	}
 	return g.getDataset(q, t)

@@ -106,6 +106,15 @@ func TestDatasetReads(t *testing.T) {
 	require.Equal(t, "100/0", get(t, g, "/v26.0/dataset_quality?dataset_id=2", nil).code())
 }
 
+func TestUnknownNodes(t *testing.T) {
+	t.Parallel()
+	g, _ := newGraph()
+	require.Equal(t, 200, get(t, g, "/v26.0/sandbox?fields=id,name", nil).Status, "the gateway's built-in dataset")
+	require.Equal(t, 200, get(t, g, "/v26.0/"+dataset+"?fields=id,name", nil).Status)
+	require.Equal(t, "100/33", get(t, g, "/v26.0/nobody", nil).code())
+	require.Equal(t, "100/33", get(t, g, "/v26.0/1234567890123456?fields=field_data", nil).code(), "a lead that is gone")
+}
+
 type leadList struct {
 	Data []struct {
 		ID      string

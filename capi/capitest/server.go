@@ -235,32 +235,32 @@ func (g *Graph) route(q *request) *Error {
 	if err != nil {
 		return err
 	}
-	if q.is("POST", "*", "events") {
+	if q.is(http.MethodPost, "*", "events") {
 		return g.postEvents(q, t)
 	}
 	if t.SendOnly {
 		return errorFor(10, 0)
 	}
 	switch {
-	case q.is("GET", "debug_token"):
+	case q.is(http.MethodGet, "debug_token"):
 		return g.getDebugToken(q)
-	case q.is("GET", "dataset_quality"):
+	case q.is(http.MethodGet, "dataset_quality"):
 		return g.getQuality(q, t)
-	case q.is("GET", "me", "accounts"):
+	case q.is(http.MethodGet, "me", "accounts"):
 		return g.getAccounts(q, t)
-	case q.is("GET", "*", "subscribed_apps"), q.is("POST", "*", "subscribed_apps"):
+	case q.is(http.MethodGet, "*", "subscribed_apps"), q.is(http.MethodPost, "*", "subscribed_apps"):
 		return g.subscribedApps(q, t)
-	case q.is("GET", "*", "leadgen_forms"):
+	case q.is(http.MethodGet, "*", "leadgen_forms"):
 		return g.getForms(q, t)
-	case q.is("GET", "*", "leads"):
+	case q.is(http.MethodGet, "*", "leads"):
 		return g.getLeads(q, t, false)
-	case q.is("GET", "*", "test_leads"):
+	case q.is(http.MethodGet, "*", "test_leads"):
 		return g.getLeads(q, t, true)
-	case q.is("POST", "*", "test_leads"):
+	case q.is(http.MethodPost, "*", "test_leads"):
 		return g.postTestLead(q, t)
-	case q.is("DELETE", "*"):
+	case q.is(http.MethodDelete, "*"):
 		return g.deleteLead(q, t)
-	case q.is("GET", "*"):
+	case q.is(http.MethodGet, "*"):
 		return g.getNode(q, t)
 	}
 	return unknownPath(q)

@@ -42,10 +42,12 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	done := make(chan error, 1)
 	go func() {
 		defer func() {
-			switch p := recover(); {
+			p := recover()
+			err, _ := p.(error)
+			switch {
 			case p == nil:
 				done <- nil
-			case p == http.ErrAbortHandler: //nolint:errorlint // net/http compares it like this
+			case errors.Is(err, http.ErrAbortHandler):
 				done <- ErrCut
 			default:
 				done <- fmt.Errorf("capitest: handler panicked: %v", p)
