@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -24,8 +25,13 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	if err := f.Close(); err != nil {
 		return fmt.Errorf("make the backup file: %w", err)
 	}
-	if _, err := s.read.ExecContext(ctx, `VACUUM INTO $1`, file); err != nil {
-		return errors.Join(fmt.Errorf("copy the database to %s: %w", file, err), os.Remove(file))
+	// The readers' connections refuse every write, also that into another file.
+	db, err := sql.Open("sqlite", sqliteDSN(s.path, "busy_timeout(10000)"))
+	if err != nil {
+		return errors.Join(fmt.Errorf("open %s: %w", s.path, err), os.Remove(file))
 	}
-	return nil
+	if _, err := db.ExecContext(ctx, `VACUUM INTO $1`, file); err != nil {
+		return errors.Join(fmt.Errorf("copy the database to %s: %w", file, err), db.Close(), os.Remove(file))
+	}
+	return db.Close()
 }

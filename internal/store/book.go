@@ -30,7 +30,7 @@ func (s *Store) Book(ctx context.Context, q BookQuery) (*ledger.Book, error) {
 	}
 	rows, err := s.read.QueryContext(ctx, `SELECT c.destination, COALESCE(l.held, ''), c.state, c.reason, SUM(c.n) FROM counters c
 		LEFT JOIN lanes l ON l.destination = c.destination
-		WHERE c.ws = $1 AND c.hour >= $2 AND c.hour < $3 AND ($4 = 0 OR c.destination = $4) AND ($5 = '' OR c.source = $5) AND ($6 = '' OR c.name = $6)
+		WHERE c.ws = $1 AND c.hour >= $2 AND c.hour < $3 AND (CAST($4 AS bigint) = 0 OR c.destination = $4) AND ($5 = '' OR c.source = $5) AND ($6 = '' OR c.name = $6)
 		GROUP BY c.destination, COALESCE(l.held, ''), c.state, c.reason`, q.Workspace, from, to, q.Destination, q.Source, q.Name)
 	if err != nil {
 		return nil, fmt.Errorf("read the book: %w", err)

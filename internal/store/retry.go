@@ -58,7 +58,7 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 				COALESCE(LENGTH(d.payload), 0)
 			FROM results r JOIN deliveries d ON d.id = r.id JOIN events e ON e.id = r.id - r.id % 64
 			WHERE r.id > $1 AND r.id < $2 AND r.state = 'failed' AND e.ws = $3 AND d.deadline > $4 AND d.payload IS NOT NULL
-				AND ($5 = 0 OR d.destination = $5) AND ($6 = '' OR r.reason = $6) ORDER BY r.id LIMIT $7`,
+				AND (CAST($5 AS bigint) = 0 OR d.destination = $5) AND ($6 = '' OR r.reason = $6) ORDER BY r.id LIMIT $7`,
 			int64(after), before, q.Workspace, ledger.Micros(q.Now), q.Destination, string(q.Reason), retryRows)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (s *Store) Decide(ctx context.Context, q RetryQuery, release bool) (int, er
 // its time to come is not among them: Meta would refuse it.
 func (s *Store) heldRows(ctx context.Context, tx *tx, q RetryQuery) (map[int64][]ledger.Row, int, error) {
 	rows, err := tx.query(ctx, `SELECT destination, `+rowColumns+` FROM pending WHERE priority = 9 AND ws = $1 AND held <> $2
-		AND ($3 = 0 OR destination = $3) AND ($4 = '' OR held = $4) AND ($5 = 0 OR (id > $5 AND id < $5 + 64)) ORDER BY id LIMIT $6`,
+		AND (CAST($3 AS bigint) = 0 OR destination = $3) AND ($4 = '' OR held = $4) AND (CAST($5 AS bigint) = 0 OR (id > $5 AND id < $5 + 64)) ORDER BY id LIMIT $6`,
 		q.Workspace, string(ledger.ClockAhead), q.Destination, string(q.Reason), int64(q.Event.Event()), retryRows)
 	if err != nil {
 		return nil, 0, err

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -169,7 +170,7 @@ func (s *Store) forgetSeen(ctx context.Context, before ledger.ID) (int, error) {
 		if n == tidyRows && to-1 > from {
 			to--
 		}
-		_, err = tx.exec(ctx, `UPDATE installation SET value = CAST($1 AS text) WHERE name = 'seen_forgotten_to'`, to)
+		_, err = tx.exec(ctx, `UPDATE installation SET value = $1 WHERE name = 'seen_forgotten_to'`, strconv.FormatInt(to, 10))
 		return err
 	})
 	if err != nil {
