@@ -13,7 +13,7 @@ import (
 
 // authorise checks the token and appsecret_proof of a call. Pages "Error handling",
 // "Securing Graph API requests".
-func (g *Graph) authorise(q *request) (Token, *Error) {
+func (g *Graph) authorise(q *request) (Token, *graphError) {
 	if q.token == "" {
 		e := errorFor(104, 0)
 		e.Message = "An access token is required to request this resource."
@@ -38,7 +38,7 @@ func Proof(appSecret, token string) string {
 }
 
 // lookUp tells what a token may do.
-func (g *Graph) lookUp(token string) (Token, *Error) {
+func (g *Graph) lookUp(token string) (Token, *graphError) {
 	g.access.RLock()
 	t, ok := g.tokens[token]
 	anyToken := g.tokens == nil
@@ -77,7 +77,7 @@ func pageToken(id string, p Page) string { return orElse(p.Token, "page-token-"+
 
 // dataset finds a dataset that the token may use; otherwise 100/33, which is also
 // what a lapsed share answers.
-func (g *Graph) dataset(id string, t Token, verb string) (Dataset, *Error) {
+func (g *Graph) dataset(id string, t Token, verb string) (Dataset, *graphError) {
 	g.access.RLock()
 	d, ok := g.datasets[id]
 	ok = ok || g.datasets == nil
@@ -93,7 +93,7 @@ func (g *Graph) dataset(id string, t Token, verb string) (Dataset, *Error) {
 	return d, nil
 }
 
-func (g *Graph) page(id string, t Token, verb string) (Page, *Error) {
+func (g *Graph) page(id string, t Token, verb string) (Page, *graphError) {
 	g.access.RLock()
 	p, ok := g.pages[id]
 	ok = ok || g.pages == nil
@@ -106,7 +106,7 @@ func (g *Graph) page(id string, t Token, verb string) (Page, *Error) {
 }
 
 // unknownObject is 100/33; the verb is "get" or "post".
-func unknownObject(id, verb string) *Error {
+func unknownObject(id, verb string) *graphError {
 	e := errorFor(100, 33, id)
 	e.Message = strings.Replace(e.Message, "post", verb, 1)
 	return e

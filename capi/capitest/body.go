@@ -42,7 +42,7 @@ func (b body) value(name string) (v []byte, ok bool) {
 }
 
 // readBody reads the whole body into buf, at most maxBody bytes.
-func (g *Graph) readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) ([]byte, *Error) {
+func (g *Graph) readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) ([]byte, *graphError) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
 	}
@@ -67,7 +67,7 @@ func (g *Graph) readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) ([
 // readFields reads the encodings that Meta's SDKs use: JSON (Node, Java's gateway),
 // an urlencoded form (Python, Ruby), a multipart form (PHP, Java). A body without a
 // content type is taken for a form, as Graph does.
-func readFields(contentType string, raw []byte) (body, *Error) {
+func readFields(contentType string, raw []byte) (body, *graphError) {
 	kind, params, _ := mime.ParseMediaType(contentType)
 	switch {
 	case len(raw) == 0:
@@ -94,7 +94,7 @@ func readFields(contentType string, raw []byte) (body, *Error) {
 	return b, nil
 }
 
-func readMultipart(boundary string, raw []byte) (body, *Error) {
+func readMultipart(boundary string, raw []byte) (body, *graphError) {
 	b := body{fields: map[string][]byte{}}
 	r := multipart.NewReader(bytes.NewReader(raw), boundary)
 	for boundary != "" {

@@ -19,6 +19,21 @@
 // with the live API by us: rules name the page of developers.facebook.com they
 // come from, or say that practice reports them.
 //
+// From another process the same is reached over HTTP:
+//
+//	GET    /                      a page that shows the events as they arrive
+//	GET    /_sandbox/events       ?dataset= &event_name= &event_id= &outcome= &test_event_code= &since= &limit= &payload=0
+//	GET    /_sandbox/summary      counts by dataset and event name, and of the requests
+//	GET    /_sandbox/twice        what arrived more than once, or under a second event_id
+//	GET    /_sandbox/stream       server-sent events
+//	POST   /_sandbox/fault        a Fault as JSON; GET lists, DELETE clears
+//	POST   /_sandbox/lead         a Lead as JSON, with "webhook" and "app_secret" to have it delivered
+//	POST   /_sandbox/reset        forget all events
+//	GET    /tr                    the Pixel's endpoint: id, ev, eid, fbp
+//
+// and a single request with the header X-Sandbox-Fault ("190/463", "hang",
+// "slow:1500") meets that fault.
+//
 // A Graph keeps compact records of the last million events, the bytes of the last
 // 10,000, and an exact count of every (dataset, event_name, event_id). The access
 // token is never kept, shown or written into an error.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// Error is an error as Graph answers it.
-type Error struct {
+// graphError is an error as Graph answers it.
+type graphError struct {
 	Status      int    // HTTP status
 	Code        int    // error.code
 	Subcode     int    // error.error_subcode; 0 leaves it out
@@ -19,11 +19,6 @@ type Error struct {
 	Title       string // error.error_user_title
 	UserMessage string // error.error_user_msg
 	Regain      int    // minutes, for the usage headers of throttling codes
-}
-
-// Error makes it a Go error: "400 (#100/2804003) Invalid parameter".
-func (e *Error) Error() string {
-	return fmt.Sprintf("%d (#%d/%d) %s", e.Status, e.Code, e.Subcode, e.Message)
 }
 
 const (
@@ -98,7 +93,7 @@ var catalogue = map[codes]known{
 // errorFor returns Graph's error of a code. Subcodes that no page describes get
 // their code's text, unknown codes a plain one: Graph has more codes than pages.
 // The details fill the text's place-holder.
-func errorFor(code, subcode int, details ...string) *Error {
+func errorFor(code, subcode int, details ...string) *graphError {
 	k, ok := catalogue[codes{code, subcode}]
 	if !ok {
 		k, ok = catalogue[codes{code, 0}]
@@ -118,7 +113,7 @@ func errorFor(code, subcode int, details ...string) *Error {
 		k = known{400, oauth, 0, fmt.Sprintf("(#%d) An error has occurred", code), "", ""}
 	}
 	fill := func(s string) string { return fillIn(s, details) }
-	e := &Error{Status: k.status, Code: code, Subcode: subcode, Type: k.kind, Message: fill(k.message), Title: k.title, UserMessage: fill(k.userMsg)}
+	e := &graphError{Status: k.status, Code: code, Subcode: subcode, Type: k.kind, Message: fill(k.message), Title: k.title, UserMessage: fill(k.userMsg)}
 	if k.transient >= 0 {
 		t := k.transient == 1
 		e.Transient = &t
@@ -141,7 +136,7 @@ func fillIn(s string, details []string) string {
 }
 
 // parameter returns a plain code 100 with a text of its own.
-func parameter(message string) *Error {
+func parameter(message string) *graphError {
 	e := errorFor(100, 0)
 	e.Message = "(#100) " + message
 	return e
@@ -160,7 +155,7 @@ func traceID() string {
 }
 
 // write answers with the error. The shape is that of the page "Error handling".
-func (e *Error) write(w http.ResponseWriter) {
+func (e *graphError) write(w http.ResponseWriter) {
 	type body struct {
 		Message     string `json:"message"`
 		Type        string `json:"type"`
@@ -178,7 +173,7 @@ func (e *Error) write(w http.ResponseWriter) {
 }
 
 // usage sets the headers that tell how much of a limit is used. Page "Rate limiting".
-func (e *Error) usage(h http.Header) {
+func (e *graphError) usage(h http.Header) {
 	regain := strconv.Itoa(e.Regain)
 	switch e.Code {
 	case 4, 17, 32, 341, 613:

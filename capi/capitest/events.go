@@ -10,7 +10,7 @@ import (
 
 // postEvents is POST /{dataset}/events. One event that breaks a rule refuses the
 // whole request, and nothing of it is stored. Pages "Using the API", "Support".
-func (g *Graph) postEvents(q *request, t Token) *Error {
+func (g *Graph) postEvents(q *request, t Token) *graphError {
 	dataset := q.path[0]
 	d, err := g.dataset(dataset, t, "post")
 	if err != nil {
@@ -61,7 +61,7 @@ func answerReceived(w http.ResponseWriter, n int) {
 }
 
 // readEvents takes data apart: an array of 1 to 1000 events, in a form as JSON text.
-func readEvents(b body) ([]event, *Error) {
+func readEvents(b body) ([]event, *graphError) {
 	raw, ok := b.value("data")
 	if ok && (len(raw) == 0 || isNull(raw)) {
 		return nil, parameter("The parameter data is required")
@@ -73,7 +73,7 @@ func readEvents(b body) ([]event, *Error) {
 		return nil, parameter("param data must be an array.")
 	}
 	events := make([]event, 0, min(maxEvents, 1+len(raw)/600))
-	var err *Error
+	var err *graphError
 	n := 0
 	eachElement(raw, func(v []byte) bool {
 		if n++; n > maxEvents {

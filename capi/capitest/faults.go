@@ -21,7 +21,7 @@ const (
 	ModeHTML      Mode = "html"      // an HTML page, as from a proxy; status 503 unless given
 	ModeEmpty     Mode = "empty"     // nothing but the status; 502 unless given
 	ModeHang      Mode = "hang"      // no answer until the client goes away or the fault is cleared
-	ModeSlow      Mode = "slow"      // the right answer, after DelayMS
+	ModeSlow      Mode = "slow"      // the right answer, after DelayMS; events are taken in even if the client has gone
 	ModeReset     Mode = "reset"     // the events are stored, then the connection breaks without an answer
 	ModeCut       Mode = "cut"       // the connection breaks before anything is stored
 	ModePartial   Mode = "partial"   // 200, but only Received events are taken
@@ -152,7 +152,7 @@ func (g *Graph) Faults() []ActiveFault {
 
 // take returns the fault that this request meets, and those that will look at its
 // events. The header X-Sandbox-Fault comes before the list.
-func (l *faultList) take(r *http.Request, target string, events bool) (*Fault, []*armed, *Error) {
+func (l *faultList) take(r *http.Request, target string, events bool) (*Fault, []*armed, *graphError) {
 	if h := r.Header.Get("X-Sandbox-Fault"); h != "" {
 		f, err := parseFault(h)
 		if err != nil {
@@ -217,8 +217,8 @@ func parseFault(s string) (Fault, error) {
 }
 
 // err is the answer of a fault that answers with an error.
-func (f *Fault) err() *Error {
-	var e *Error
+func (f *Fault) err() *graphError {
+	var e *graphError
 	if f.Code >= 500 && f.Code <= 599 {
 		code := 2
 		if f.Code == http.StatusInternalServerError {
@@ -244,7 +244,7 @@ func (f *Fault) err() *Error {
 
 // localise puts the texts into French. Meta translates error_user_title and
 // error_user_msg by the account's language; code and subcode stay.
-func (e *Error) localise() {
+func (e *graphError) localise() {
 	french := map[int][2]string{
 		2804003: {"Horodatage de l’évènement trop ancien", "L’horodatage de cet évènement remonte à trop longtemps. Envoyez les évènements dans les 7 jours."},
 		2804009: {"Valeur manquante pour l’évènement d’achat", "Votre évènement d’achat ne comporte pas de paramètre de valeur."},
@@ -295,9 +295,9 @@ func (g *Graph) faultBefore(q *request, events bool) bool {
 	case ModeCut:
 		panic(http.ErrAbortHandler)
 	case ModeSlow:
-		if !g.wait(q.r, time.Duration(f.DelayMS)*time.Millisecond) {
-			panic(http.ErrAbortHandler)
-		}
+		// The call goes on although its client may have given up: that is how a
+		// time-out leaves open whether the events were taken in.
+		g.wait(q.r, time.Duration(f.DelayMS)*time.Millisecond)
 		return true
 	default: // reset, partial, poison: they need the events
 		return true
@@ -305,9 +305,9 @@ func (g *Graph) faultBefore(q *request, events bool) bool {
 	return false
 }
 
-// wait waits for d, or for ever if d is 0, and reports whether the time passed
-// while the client was still there.
-func (g *Graph) wait(r *http.Request, d time.Duration) bool {
+// wait waits for d, or for ever if d is 0, but no longer than the client waits and
+// the faults stand.
+func (g *Graph) wait(r *http.Request, d time.Duration) {
 	g.faults.mu.Lock()
 	release := g.faults.release
 	g.faults.mu.Unlock()
@@ -319,16 +319,13 @@ func (g *Graph) wait(r *http.Request, d time.Duration) bool {
 	}
 	select {
 	case <-passed:
-		return true
 	case <-release:
-		return d > 0 // a slow answer comes at once when faults are cleared
 	case <-r.Context().Done():
-		return false
 	}
 }
 
 // poisoned refuses a batch that holds a poisoned event.
-func (g *Graph) poisoned(q *request, events []event) *Error {
+func (g *Graph) poisoned(q *request, events []event) *graphError {
 	for _, a := range q.poisons {
 		for i := range events {
 			if string(events[i].id) != a.fault.EventID {

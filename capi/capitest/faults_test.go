@@ -114,6 +114,11 @@ func TestFaultModes(t *testing.T) {
 		require.Equal(t, "100/2804003", a.code())
 		require.Contains(t, a.Error.Title, "évènement")
 	})
+}
+
+func TestFaultScope(t *testing.T) {
+	t.Parallel()
+	one := website("Lead", "1")
 	t.Run("partial", func(t *testing.T) {
 		t.Parallel()
 		g, _ := newGraph()
@@ -211,6 +216,19 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
+func TestHangOverAPort(t *testing.T) {
+	t.Parallel()
+	g, _ := newGraph()
+	s := httptest.NewServer(g)
+	defer s.Close() // returns only when the hanging request has been let go
+	g.Fault(capitest.Fault{Mode: capitest.ModeHang, Count: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := sendTo(ctx, s.Client(), s.URL, "1")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, g.Received())
+}
+
 func TestHangAndSlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -229,6 +247,14 @@ func TestHangAndSlow(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 200, status)
 		require.Equal(t, 5*time.Second, time.Since(begin))
+
+		g.Fault(capitest.Fault{Mode: capitest.ModeSlow, DelayMS: 5000, Count: 1})
+		brief, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		_, err = sendTo(brief, client, "http://sandbox", "late")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		require.Equal(t, 1, g.Times(dataset, "Lead", "late"), "taken in although nobody waited for the answer")
 
 		g.Fault(capitest.Fault{Mode: capitest.ModeHang})
 		done := make(chan error, 1)

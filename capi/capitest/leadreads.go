@@ -39,7 +39,7 @@ var usualLeadFields = []string{"created_time", "field_data"}
 
 // mayReadLeads is the Leads Access Manager: code 200 for an app or user that it
 // does not list. Page "Retrieving leads".
-func (g *Graph) mayReadLeads(pageID string, t Token) *Error {
+func (g *Graph) mayReadLeads(pageID string, t Token) *graphError {
 	p, err := g.page(pageID, t, "get")
 	switch {
 	case err != nil:
@@ -56,14 +56,14 @@ func (g *Graph) mayReadLeads(pageID string, t Token) *Error {
 	return nil
 }
 
-func (g *Graph) getLead(q *request, t Token, l Lead) *Error {
+func (g *Graph) getLead(q *request, t Token, l Lead) *graphError {
 	if err := g.mayReadLeads(l.PageID, t); err != nil {
 		return err
 	}
 	return answerFields(q, "UserLeadGenInfo", l.node(), usualLeadFields...)
 }
 
-func (g *Graph) deleteLead(q *request, t Token) *Error {
+func (g *Graph) deleteLead(q *request, t Token) *graphError {
 	n, _ := digits([]byte(q.path[0]))
 	l, ok := g.leads.find(n)
 	if !ok {
@@ -95,7 +95,7 @@ func (f filter) passes(created int64) bool {
 	return created < v // LESS_THAN; others were refused
 }
 
-func readFilters(s string) ([]filter, *Error) {
+func readFilters(s string) ([]filter, *graphError) {
 	if s == "" {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func readFilters(s string) ([]filter, *Error) {
 }
 
 // getLeads is GET /{form or ad}/leads and /test_leads, newest first, by cursor.
-func (g *Graph) getLeads(q *request, t Token, test bool) *Error {
+func (g *Graph) getLeads(q *request, t Token, test bool) *graphError {
 	id := q.path[0]
 	filters, err := readFilters(q.get("filtering"))
 	if err != nil {
@@ -156,7 +156,7 @@ const maxLimit = 500
 
 // answerPage answers with a part of the nodes: as many as limit says, beginning
 // behind the cursor after, or ending ahead of the cursor before. Page "Paginated results".
-func answerPage(q *request, kind string, nodes []map[string]any, cursorOf func(int) string, usual []string) *Error {
+func answerPage(q *request, kind string, nodes []map[string]any, cursorOf func(int) string, usual []string) *graphError {
 	limit := 25
 	if s := q.get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -254,7 +254,7 @@ func (g *Graph) formNode(f Form) map[string]any {
 	}
 }
 
-func (g *Graph) getForm(q *request, t Token) *Error {
+func (g *Graph) getForm(q *request, t Token) *graphError {
 	g.leads.mu.RLock()
 	f := *g.leads.form(q.path[0])
 	g.leads.mu.RUnlock()
@@ -264,7 +264,7 @@ func (g *Graph) getForm(q *request, t Token) *Error {
 	return answerFields(q, "LeadGenData", g.formNode(f), "name", "status", "locale")
 }
 
-func (g *Graph) getForms(q *request, t Token) *Error {
+func (g *Graph) getForms(q *request, t Token) *graphError {
 	if err := g.mayReadLeads(q.path[0], t); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (g *Graph) getForms(q *request, t Token) *Error {
 
 // postTestLead makes a form's test lead; there can be one at a time. Test leads
 // are organic. Page "Testing and troubleshooting".
-func (g *Graph) postTestLead(q *request, t Token) *Error {
+func (g *Graph) postTestLead(q *request, t Token) *graphError {
 	id := q.path[0]
 	if !g.leads.hasForm(id) {
 		return unknownObject(id, "post")

@@ -9,7 +9,7 @@ import (
 
 // getPage tells about a page; has_lead_access is how a CRM checks its rights.
 // Page "Has lead access".
-func (g *Graph) getPage(q *request, t Token) *Error {
+func (g *Graph) getPage(q *request, t Token) *graphError {
 	p, err := g.page(q.path[0], t, "get")
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (g *Graph) getPage(q *request, t Token) *Error {
 }
 
 // getAccounts is GET /me/accounts: the pages of the token's user with their tokens.
-func (g *Graph) getAccounts(q *request, t Token) *Error {
+func (g *Graph) getAccounts(q *request, t Token) *graphError {
 	g.access.RLock()
 	pages := maps.Clone(g.pages)
 	g.access.RUnlock()
@@ -54,7 +54,7 @@ func (g *Graph) getAccounts(q *request, t Token) *Error {
 
 // subscribedApps subscribes the app to a page's webhooks or tells whether it is.
 // Page "Lead ads: webhooks".
-func (g *Graph) subscribedApps(q *request, t Token) *Error {
+func (g *Graph) subscribedApps(q *request, t Token) *graphError {
 	id := q.path[0]
 	p, err := g.page(id, t, strings.ToLower(q.r.Method))
 	if err != nil {

@@ -28,7 +28,7 @@ var allScopes = []string{
 }
 
 // getDebugToken tells about input_token. Page "Debug token".
-func (g *Graph) getDebugToken(q *request) *Error {
+func (g *Graph) getDebugToken(q *request) *graphError {
 	input := q.get("input_token")
 	if input == "" {
 		return parameter("The parameter input_token is required")
@@ -60,7 +60,7 @@ func (g *Graph) getDebugToken(q *request) *Error {
 
 // answerFields answers with the fields that the call asked for, id always, and
 // refuses one that the node does not have, as Graph does.
-func answerFields(q *request, node string, all map[string]any, usual ...string) *Error {
+func answerFields(q *request, node string, all map[string]any, usual ...string) *graphError {
 	asked := splitFields(q.get("fields"))
 	if len(asked) == 0 {
 		asked = usual
@@ -115,7 +115,7 @@ var leadFields = []string{"field_data", "form_id", "ad_id", "campaign_id", "crea
 var pageFields = []string{"has_lead_access", "category", "access_token"}
 
 // getNode is GET /{id}: a lead, a form, a page or a dataset.
-func (g *Graph) getNode(q *request, t Token) *Error {
+func (g *Graph) getNode(q *request, t Token) *graphError {
 	id := q.path[0]
 	asks := func(names []string) bool {
 		return slices.ContainsFunc(splitFields(q.get("fields")), func(f string) bool { return slices.Contains(names, f) })
@@ -141,7 +141,7 @@ func (g *Graph) getNode(q *request, t Token) *Error {
 
 // getDataset tells about a dataset; the fields are those of Meta's SDK (ads-pixel,
 // ads-dataset). user_access_expire_time is the only one that shows a share that ends.
-func (g *Graph) getDataset(q *request, t Token) *Error {
+func (g *Graph) getDataset(q *request, t Token) *graphError {
 	id := q.path[0]
 	d, err := g.dataset(id, t, "get")
 	if err != nil {
@@ -205,7 +205,7 @@ var longNames = map[string]string{
 
 // getQuality is the Dataset Quality API. Without Dataset.Quality it answers with
 // the coverage of what came in over the web and a made-up score.
-func (g *Graph) getQuality(q *request, t Token) *Error {
+func (g *Graph) getQuality(q *request, t Token) *graphError {
 	id := q.get("dataset_id")
 	if id == "" {
 		return parameter("The parameter dataset_id is required")

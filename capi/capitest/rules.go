@@ -85,7 +85,7 @@ var messagingNames = map[string]bool{
 }
 
 // apply does what the switch says about a broken rule: nil to go on.
-func (s Switch) apply(e *event, w warningSet, err func() *Error) *Error {
+func (s Switch) apply(e *event, w warningSet, err func() *graphError) *graphError {
 	switch s {
 	case Reject:
 		return err()
@@ -97,8 +97,8 @@ func (s Switch) apply(e *event, w warningSet, err func() *Error) *Error {
 
 // judge applies the rules to one event in their order and returns the first error.
 // The age is checked before the match keys, as the live API was seen to do.
-func (g *Graph) judge(e *event, now time.Time) *Error {
-	for _, rule := range []func(*event, time.Time) *Error{
+func (g *Graph) judge(e *event, now time.Time) *graphError {
+	for _, rule := range []func(*event, time.Time) *graphError{
 		g.judgeShape, g.judgeTime, g.judgeKeys, g.judgePurchase, g.judgeSource, g.judgeLead, g.judgeMessaging, g.judgeApp,
 	} {
 		if err := rule(e, now); err != nil {
@@ -110,7 +110,7 @@ func (g *Graph) judge(e *event, now time.Time) *Error {
 
 // judgeShape: event_name and event_time are there and of the right type. Page
 // "Server event parameters".
-func (g *Graph) judgeShape(e *event, _ time.Time) *Error {
+func (g *Graph) judgeShape(e *event, _ time.Time) *graphError {
 	if e.kindBroken != "" {
 		return parameter("data: " + e.kindBroken + " has the wrong type")
 	}
@@ -130,7 +130,7 @@ func (g *Graph) judgeShape(e *event, _ time.Time) *Error {
 
 // judgeTime: at most 7 days old, 62 for a physical store. How far ahead it may be
 // stands on no page.
-func (g *Graph) judgeTime(e *event, now time.Time) *Error {
+func (g *Graph) judgeTime(e *event, now time.Time) *graphError {
 	limit := maxAge
 	if string(e.source) == "physical_store" {
 		limit = maxAgeOffline
@@ -140,21 +140,21 @@ func (g *Graph) judgeTime(e *event, now time.Time) *Error {
 		return errorFor(100, 2804003)
 	}
 	if -age > int64(g.future/time.Second) {
-		return g.rules.FutureTime.apply(e, warnFuture, func() *Error { return parameter("data: event_time lies in the future") })
+		return g.rules.FutureTime.apply(e, warnFuture, func() *graphError { return parameter("data: event_time lies in the future") })
 	}
 	return nil
 }
 
 // judgeKeys: enough match keys, and hashes where hashes are due. Pages "Best
 // practices" and "Customer information parameters".
-func (g *Graph) judgeKeys(e *event, _ time.Time) *Error {
+func (g *Graph) judgeKeys(e *event, _ time.Time) *graphError {
 	for _, broad := range tooBroad {
 		if e.keys&^broad == 0 {
 			return errorFor(100, 2804050)
 		}
 	}
 	if e.keys == keysOf("lead_id") {
-		err := g.rules.LeadIDAlone.apply(e, warnLeadIDAlone, func() *Error { return errorFor(100, 2804050) })
+		err := g.rules.LeadIDAlone.apply(e, warnLeadIDAlone, func() *graphError { return errorFor(100, 2804050) })
 		if err != nil {
 			return err
 		}
@@ -163,21 +163,21 @@ func (g *Graph) judgeKeys(e *event, _ time.Time) *Error {
 		return errorFor(100, 2804016, e.unhashed)
 	}
 	if e.md5 != "" {
-		if err := g.rules.MD5Hash.apply(e, warnMD5, func() *Error { return errorFor(100, 2804016, e.md5) }); err != nil {
+		if err := g.rules.MD5Hash.apply(e, warnMD5, func() *graphError { return errorFor(100, 2804016, e.md5) }); err != nil {
 			return err
 		}
 	}
 	if e.upper {
-		return g.rules.UpperCaseHash.apply(e, warnUpperHash, func() *Error { return errorFor(100, 2804016, "user_data") })
+		return g.rules.UpperCaseHash.apply(e, warnUpperHash, func() *graphError { return errorFor(100, 2804016, "user_data") })
 	}
 	return nil
 }
 
 // judgePurchase: value and currency are required for Purchase. Page "Custom data".
-func (g *Graph) judgePurchase(e *event, _ time.Time) *Error {
+func (g *Graph) judgePurchase(e *event, _ time.Time) *graphError {
 	purchase := string(e.name) == "Purchase"
 	if purchase && len(e.value) == 0 {
-		if err := g.rules.PurchaseValue.apply(e, warnPurchaseValue, func() *Error { return errorFor(100, 2804009) }); err != nil {
+		if err := g.rules.PurchaseValue.apply(e, warnPurchaseValue, func() *graphError { return errorFor(100, 2804009) }); err != nil {
 			return err
 		}
 	}
@@ -187,7 +187,7 @@ func (g *Graph) judgePurchase(e *event, _ time.Time) *Error {
 			return parameter("data: custom_data.value must be a number")
 		}
 		if v < 0 {
-			err := g.rules.NegativeValue.apply(e, warnNegative, func() *Error { return parameter("data: custom_data.value must not be negative") })
+			err := g.rules.NegativeValue.apply(e, warnNegative, func() *graphError { return parameter("data: custom_data.value must not be negative") })
 			if err != nil {
 				return err
 			}
@@ -205,9 +205,9 @@ func (g *Graph) judgePurchase(e *event, _ time.Time) *Error {
 
 // judgeSource: action_source is one of nine, and a website event says where it
 // happened and in which browser. Pages "Server event parameters", "Best practices".
-func (g *Graph) judgeSource(e *event, _ time.Time) *Error {
+func (g *Graph) judgeSource(e *event, _ time.Time) *graphError {
 	if len(e.source) == 0 {
-		return g.rules.ActionSourceMissing.apply(e, warnActionSource, func() *Error { return parameter("data: action_source is required") })
+		return g.rules.ActionSourceMissing.apply(e, warnActionSource, func() *graphError { return parameter("data: action_source is required") })
 	}
 	if !actionSources[string(e.source)] {
 		return parameter("data: action_source must be one of email, website, app, phone_call, chat, physical_store, system_generated, business_messaging, other")
@@ -216,24 +216,24 @@ func (g *Graph) judgeSource(e *event, _ time.Time) *Error {
 		return nil
 	}
 	if !e.keys.has("client_user_agent") {
-		err := g.rules.WebsiteUserAgent.apply(e, warnUserAgent, func() *Error { return parameter("data: client_user_agent is required for website events") })
+		err := g.rules.WebsiteUserAgent.apply(e, warnUserAgent, func() *graphError { return parameter("data: client_user_agent is required for website events") })
 		if err != nil {
 			return err
 		}
 	}
 	if len(e.url) == 0 {
-		return g.rules.WebsiteURL.apply(e, warnURL, func() *Error { return parameter("data: event_source_url is required for website events") })
+		return g.rules.WebsiteURL.apply(e, warnURL, func() *graphError { return parameter("data: event_source_url is required for website events") })
 	}
 	return nil
 }
 
 // judgeLead: a lead_id has 15 to 17 digits and belongs to a lead. Page "Conversion
 // leads: payload specification".
-func (g *Graph) judgeLead(e *event, _ time.Time) *Error {
+func (g *Graph) judgeLead(e *event, _ time.Time) *graphError {
 	if !e.keys.has("lead_id") {
 		return nil
 	}
-	invalid := func() *Error { return errorFor(100, 2804036) }
+	invalid := func() *graphError { return errorFor(100, 2804036) }
 	if !leadID(string(e.leadRaw)) {
 		return invalid()
 	}
@@ -249,12 +249,12 @@ func (g *Graph) judgeLead(e *event, _ time.Time) *Error {
 }
 
 // judgeMessaging: names and ids of business messaging. Page "Business messaging".
-func (g *Graph) judgeMessaging(e *event, _ time.Time) *Error {
+func (g *Graph) judgeMessaging(e *event, _ time.Time) *graphError {
 	if string(e.source) != "business_messaging" {
 		return nil
 	}
 	if !messagingNames[string(e.name)] {
-		if err := g.rules.MessagingName.apply(e, warnMessagingName, func() *Error { return errorFor(100, 2804066) }); err != nil {
+		if err := g.rules.MessagingName.apply(e, warnMessagingName, func() *graphError { return errorFor(100, 2804066) }); err != nil {
 			return err
 		}
 	}
@@ -283,7 +283,7 @@ func (g *Graph) judgeMessaging(e *event, _ time.Time) *Error {
 // judgeApp: extinfo of an app event has its 16 places, the platform first and the
 // version of the operating system fifth. Page "App events". Meta's Node SDK sends
 // the list as an object with the keys "0" to "15".
-func (g *Graph) judgeApp(e *event, _ time.Time) *Error {
+func (g *Graph) judgeApp(e *event, _ time.Time) *graphError {
 	if string(e.source) != "app" {
 		return nil
 	}

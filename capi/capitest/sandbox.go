@@ -27,6 +27,8 @@ func (g *Graph) serveSandbox(w http.ResponseWriter, r *http.Request) {
 		g.getEvents(w, r)
 	case "GET summary":
 		writeJSON(w, 200, g.Summary())
+	case "GET twice":
+		writeJSON(w, 200, map[string]any{"twice": g.Twice(), "second_ids": g.SecondIDs()})
 	case "GET stream":
 		g.stream(w, r)
 	case "GET fault":
@@ -46,7 +48,7 @@ func (g *Graph) serveSandbox(w http.ResponseWriter, r *http.Request) {
 	case "GET page.js":
 		servePage(w, pageJS, "text/javascript; charset=utf-8")
 	default:
-		sandboxError(w, http.StatusNotFound, "no such route; there are GET events, summary, stream; GET, POST, DELETE fault; POST lead, reset")
+		sandboxError(w, http.StatusNotFound, "no such route; there are GET events, summary, twice, stream; GET, POST, DELETE fault; POST lead, reset")
 	}
 }
 
@@ -112,8 +114,9 @@ func (g *Graph) Summary() Summary {
 }
 
 // getEvents lists events in the order of arrival: those with a seq above since, at
-// most limit (1000 unless said, 10,000 at most). next is the since of the next page,
-// and is absent on the last one.
+// most limit (1000 unless said, 10,000 at most), filtered by dataset, event_name,
+// event_id, outcome and test_event_code. next is the since of the next page, and is
+// absent on the last one. payload=0 leaves the payloads out.
 func (g *Graph) getEvents(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	since, err1 := strconv.ParseUint(orElse(q.Get("since"), "0"), 10, 64)
@@ -139,7 +142,8 @@ func (g *Graph) eventPage(q url.Values, since uint64, limit int) eventPage {
 	for seq := max(since+1, g.log.first); seq < g.log.next; seq++ {
 		r := g.log.at(seq)
 		if ds.Value() != "" && r.dataset != ds || name.Value() != "" && r.name != name ||
-			q.Has("event_id") && r.id != q.Get("event_id") || q.Has("outcome") && string(outcomes[r.outcome]) != q.Get("outcome") {
+			q.Has("event_id") && r.id != q.Get("event_id") || q.Has("test_event_code") && r.call.testCode != q.Get("test_event_code") ||
+			q.Has("outcome") && string(outcomes[r.outcome]) != q.Get("outcome") {
 			continue
 		}
 		if len(p.Events) == limit {

@@ -50,7 +50,12 @@ func TestSandboxEvents(t *testing.T) {
 	get(t, g, "/_sandbox/events?outcome=dropped", &p)
 	require.Len(t, p.Events, 1)
 	require.EqualValues(t, 4, p.Events[0].DuplicateOf)
+	get(t, g, "/_sandbox/events?test_event_code=TEST1", &p)
+	require.Empty(t, p.Events)
 	require.Equal(t, 400, get(t, g, "/_sandbox/events?since=x", nil).Status)
+	var twice struct{ Twice []capitest.Repeat }
+	get(t, g, "/_sandbox/twice", &twice)
+	require.Equal(t, []capitest.Repeat{{Dataset: dataset, EventName: "Lead", EventID: "3", Times: 2}}, twice.Twice)
 
 	var s capitest.Summary
 	get(t, g, "/_sandbox/summary", &s)

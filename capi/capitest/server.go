@@ -172,7 +172,7 @@ func (g *Graph) serveGraph(w http.ResponseWriter, r *http.Request) {
 	buf := g.buffers.Get().(*[]byte)
 	defer g.buffers.Put(buf)
 	events := q.is(http.MethodPost, "*", "events")
-	refuse := func(err *Error) {
+	refuse := func(err *graphError) {
 		if events {
 			g.noteRefusal(err)
 		}
@@ -230,7 +230,7 @@ func bearer(r *http.Request) string {
 
 // route checks the token, then hands the call to its method. Nil means that it was
 // answered.
-func (g *Graph) route(q *request) *Error {
+func (g *Graph) route(q *request) *graphError {
 	t, err := g.authorise(q)
 	if err != nil {
 		return err
@@ -266,7 +266,7 @@ func (g *Graph) route(q *request) *Error {
 	return unknownPath(q)
 }
 
-func unknownPath(q *request) *Error {
+func unknownPath(q *request) *graphError {
 	e := errorFor(2500, 0)
 	e.Status, e.Message = http.StatusNotFound, "Unknown path components: /"+strings.Join(q.path, "/")
 	return e

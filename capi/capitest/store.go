@@ -149,8 +149,8 @@ func (g *Graph) receivedIf(want func(*record) bool) []Received {
 	return all
 }
 
-// Times returns how often an event arrived in accepted requests, duplicates
-// included. It is exact however many events there were, until Reset.
+// Times returns how often an event arrived in accepted requests and from the Pixel,
+// duplicates included. It is exact however many events there were, until Reset.
 func (g *Graph) Times(dataset, eventName, eventID string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -268,7 +268,7 @@ func (g *Graph) Requests() Requests {
 	return r
 }
 
-// noteRequest counts a request once its number of events is known.
+// noteSize counts a request's events once their number is known.
 func (g *Graph) noteSize(events int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -289,7 +289,7 @@ func (g *Graph) noteBytes(n int) {
 	g.requests.MaxBytes = max(g.requests.MaxBytes, n)
 }
 
-func (g *Graph) noteRefusal(e *Error) {
+func (g *Graph) noteRefusal(e *graphError) {
 	name := strconv.Itoa(e.Code)
 	if e.Subcode != 0 {
 		name += "/" + strconv.Itoa(e.Subcode)
