@@ -103,6 +103,8 @@ func (f *facts) dates(year, first, second string, ambiguous bool) []string {
 	switch {
 	case monthFirst == "" && dayFirst == "":
 		return nil
+	case monthFirst == "" && !ambiguous && a <= 12:
+		return nil
 	case monthFirst == "":
 		return []string{dayFirst}
 	case dayFirst == "" || !ambiguous:
@@ -114,10 +116,17 @@ func (f *facts) dates(year, first, second string, ambiguous bool) []string {
 // date checks a date against the calendar and writes it as YYYYMMDD.
 func (f *facts) date(year string, month, day int) string {
 	y := f.fullYear(year)
-	if y == 0 || month < 1 || month > 12 || day < 1 || day > daysIn(y, month) {
+	if y == 0 || month < 1 || month > 12 || day < 1 {
 		return ""
 	}
-	if today := f.today(); y == today.Year() && (month > int(today.Month()) || month == int(today.Month()) && day > today.Day()) {
+	today := f.today()
+	if y == today.Year() && month*100+day > int(today.Month())*100+today.Day() {
+		if len(year) != 2 {
+			return ""
+		}
+		y -= 100
+	}
+	if day > daysIn(y, month) {
 		return ""
 	}
 	digits := [8]byte{}
@@ -159,8 +168,7 @@ func daysIn(year, month int) int {
 	return 31
 }
 
-// dateParts collects the groups of digits and the month, if a word is one. Two words
-// that are different months count as none.
+// dateParts collects the groups of digits and the month, if one of the words names it.
 func dateParts(s string) (numbers []string, month int) {
 	start := -1
 	kind := func(r rune) int {
@@ -178,8 +186,8 @@ func dateParts(s string) (numbers []string, month int) {
 		case 1:
 			numbers = append(numbers, word)
 		case 2:
-			if m := monthOf(word); m > 0 && month == 0 && len(numbers) < 3 {
-				month = m
+			if month == 0 {
+				month = monthOf(word)
 			}
 		}
 	}

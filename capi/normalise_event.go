@@ -42,6 +42,18 @@ func (e *Event) Normalise(l Locale) Problems {
 type eventNormaliser struct {
 	facts
 	problems Problems
+	free     []string
+}
+
+// room returns an empty list of some capacity, so that the lists of an event share one
+// piece of memory.
+func (n *eventNormaliser) room(size int) []string {
+	if len(n.free) < size {
+		n.free = make([]string, max(size, 24))
+	}
+	list := n.free[:0:size]
+	n.free = n.free[size:]
+	return list
 }
 
 func (n *eventNormaliser) warn(field, code string) {
@@ -108,7 +120,7 @@ func (n *eventNormaliser) userData(u *UserData) {
 // hashes makes the list of one key: the recommended forms of all values in their
 // order, then the alternates, nothing twice; nil when nothing is left.
 func (n *eventNormaliser) hashes(key Key, values []string) []string {
-	out := make([]string, 0, len(values)+1)
+	out := n.room(len(values) + 1)
 	var alternates []string
 	for _, raw := range values {
 		value, code := n.hashedValue(key, raw)

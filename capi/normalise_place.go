@@ -60,10 +60,14 @@ func (f *facts) zip(raw string) (Normalised, string) {
 	}
 	text := strings.ToLower(plainText(raw))
 	if f.country == "" || f.country == "US" || f.country == "PR" {
-		if code, ok := usZip(text, f.country != ""); ok {
-			if code == "" {
-				return Normalised{}, ProblemPlaceholder
-			}
+		code, ok := usZip(text, f.country != "")
+		if !ok && f.country != "" { // 94 035
+			code, ok = usZip(squeeze(text, nameRune), true)
+		}
+		if ok && code == "" {
+			return Normalised{}, ProblemPlaceholder
+		}
+		if ok {
 			n := one(code)
 			n.also(builderZip(raw))
 			return n, ""

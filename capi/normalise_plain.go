@@ -155,11 +155,12 @@ func cookieParts(s string) (prefix, id string, ok bool) {
 		strings.ContainsAny(id, " \t\r\n;") {
 		return "", "", false
 	}
-	switch len(created) {
-	case 10:
+	switch {
+	case len(created) == 13 && name == "fb":
+		return s[:len(s)-len(id)], id, true
+	case len(created) == 10:
 		created += "000"
-	case 13:
-	default:
+	case len(created) != 13:
 		return "", "", false
 	}
 	return "fb." + index + "." + created + ".", id, true

@@ -205,7 +205,7 @@ func unescape(s string) string {
 
 // isPlaceholder knows the words that programs and people write for "no value".
 func isPlaceholder(s string) bool {
-	if s == "" || len(s) > 40 {
+	if s == "" || len(s) > 40 || strings.IndexByte("nNuU(<#-[{$", s[0]) < 0 {
 		return false
 	}
 	if strings.HasPrefix(s, "{{") && strings.HasSuffix(s, "}}") || strings.HasPrefix(s, "${") {

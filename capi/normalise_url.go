@@ -116,8 +116,9 @@ func holdsAddress(s string) bool {
 		return false
 	}
 	for range 3 { // as it is, escaped, escaped twice
-		for i := range len(s) {
-			if s[i] == '@' && i > 0 && isAddressByte(s[i-1]) && strings.Contains(s[i:], ".") && i+1 < len(s) && isASCIIAlnum(s[i+1]) {
+		lastDot := strings.LastIndexByte(s, '.')
+		for i := 1; i < lastDot; i++ {
+			if s[i] == '@' && isAddressByte(s[i-1]) && isASCIIAlnum(s[i+1]) {
 				return true
 			}
 		}

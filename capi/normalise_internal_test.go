@@ -1,0 +1,148 @@
+package capi
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+	"pgregory.net/rapid"
+)
+
+// The short way for numbers must give what the library gives.
+func TestPropertyPlainNumberEqualsTheLibrary(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		raw := rapid.StringMatching(`\+?(1[2-9][0-9]{2}[0-9]{7}|447[0-9]{9}|7[79][0-9]{9}|33[67][0-9]{8}|91[0-9]{10}|[0-9]{10,13})`).Draw(t, "raw")
+		f := facts{country: rapid.SampledFrom([]string{"", "US", "CA", "GB", "RU", "KZ", "FR", "IN", "DE", "IT"}).Draw(t, "country")}
+		quick := f.plainNumber(raw)
+		if quick == "" {
+			t.Skip("the long way")
+		}
+		slow, code := f.phone(raw)
+		require.Empty(t, code)
+		require.Equal(t, slow, quick)
+	})
+}
+
+// strings.ToLower stands for the full mapping only because it differs in İ and Σ alone.
+func TestLowerIsTheFullMapping(t *testing.T) {
+	t.Parallel()
+	full := cases.Lower(language.Und)
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if s := string(r); unicode.IsLetter(r) || unicode.IsMark(r) {
+			require.Equal(t, full.String(s), lower(s), "%U", r)
+		}
+	}
+	require.Equal(t, "i̇stanbul", lower("İSTANBUL"))
+	require.Equal(t, "οδυσσευς σα", lower("ΟΔΥΣΣΕΥΣ ΣΑ"))
+}
+
+func TestDigitsOfEveryScript(t *testing.T) {
+	t.Parallel()
+	for r := rune(0x80); r <= unicode.MaxRune; r++ {
+		if unicode.IsDigit(r) {
+			text := plainText(string(r))
+			require.True(t, isDigits(text) && len(text) == 1, "%U is %q", r, text)
+		}
+	}
+	require.Equal(t, "0123456789", plainText("٠١٢٣٤٥٦٧٨٩"))
+	require.Equal(t, "0123456789", plainText("𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗"))
+}
+
+func TestKeySetKnowsEveryKey(t *testing.T) {
+	t.Parallel()
+	require.Len(t, listKeys, hashedKeys)
+	var u UserData
+	var all KeySet
+	for i, k := range keyOrder {
+		require.True(t, all.Add(k) != all, "%s stands twice", k)
+		all = all.Add(k)
+		require.Equal(t, i < hashedKeys, u.list(k) != nil)
+		require.Equal(t, i >= hashedKeys, u.plain(k) != nil)
+		require.True(t, slices.Contains(listKeys[:], k) || slices.Contains(plainKeys[:], k))
+	}
+	require.Equal(t, AllKeys, all)
+	require.Len(t, keyOrder, len(listKeys)+len(plainKeys))
+	require.Equal(t, "fn,ln,f5first,f5last,fi", NameKeys.String())
+}
+
+func TestTablesAreWellFormed(t *testing.T) {
+	t.Parallel()
+	require.Len(t, countryCodes, 250*entryLength-1)
+	seen := map[string]bool{}
+	for i := 0; i < len(countryCodes); i += entryLength {
+		entry := strings.TrimSpace(countryCodes[i:min(i+entryLength, len(countryCodes))])
+		region := language.MustParseRegion(entry[:2])
+		require.Equal(t, region.ISO3(), entry[2:5])
+		require.False(t, seen[entry[:2]] || seen[entry[2:5]] || seen[entry[5:]], entry)
+		seen[entry[:2]], seen[entry[2:5]], seen[entry[5:]] = true, true, true
+	}
+	for name, code := range countryAliases {
+		require.True(t, isCountry(strings.ToUpper(code)), name)
+		require.Equal(t, name, nameKey(name))
+	}
+	for _, table := range []map[string]string{usStates, canadianProvinces} {
+		for name, code := range table {
+			require.Len(t, code, 2, name)
+			require.Equal(t, name, fold(squeeze(name, letterRune)))
+		}
+	}
+	for name, code := range builderCodes {
+		require.Len(t, code, 2, name)
+	}
+	for _, names := range monthNames {
+		require.Len(t, names, 12)
+	}
+	codes := strings.Fields(currencyCodes)
+	require.True(t, slices.IsSorted(codes))
+	for _, code := range codes {
+		require.True(t, isCurrency(code))
+	}
+	require.False(t, isCurrency("DAF"), "three letters across two codes")
+	for sign, code := range currencySigns {
+		require.True(t, isCurrency(code), sign)
+		require.Equal(t, strings.ToUpper(sign), sign)
+	}
+	require.Equal(t, emptyHashes[0], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+	for code, texts := range problemTexts {
+		require.NotEmpty(t, texts[0], code)
+		require.NotEmpty(t, texts[1], code)
+	}
+}
+
+// Every country is found by its code, number, English name and name at home.
+func TestEveryCountryIsFound(t *testing.T) {
+	t.Parallel()
+	for i := 0; i < len(countryCodes); i += entryLength {
+		want := strings.ToLower(countryCodes[i : i+2])
+		for _, raw := range []string{countryCodes[i : i+2], want, countryCodes[i+2 : i+5], countryCodes[i+5 : i+8]} {
+			got, ok := countryCode(raw)
+			require.True(t, ok, raw)
+			require.Equal(t, want, got, raw)
+		}
+		require.Equal(t, strings.ToUpper(want), countryOf([]string{HashText(want)}))
+	}
+	for raw, want := range map[string]string{
+		"Казахстан": "kz", "Қазақстан": "kz", "Україна": "ua", "Türkiye": "tr", "Italia": "it", "Niederlande": "nl",
+		"المغرب": "ma", "ประเทศไทย": "", "ไทย": "th", "Việt Nam": "vn", "中国": "cn", "臺灣": "", "台湾": "tw", "ישראל": "il",
+		"Ελλάδα": "gr", "Suomi": "fi", "Danmark": "dk", "Norge": "no", "Česko": "cz", "Magyarország": "hu", "República Dominicana": "do",
+		"Bavaria": "", "Europe": "", "EU": "", "Earth": "",
+	} {
+		got, _ := countryCode(raw)
+		require.Equal(t, want, got, raw)
+	}
+}
+
+func TestMonthNames(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]int{
+		"Feb": 2, "Sept": 9, "märz": 3, "MÄRZ": 3, "août": 8, "февраля": 2, "lutego": 2, "şubat": 2, "maj": 5, "of": 0, "th": 0, "dob": 0, "t": 0,
+		"dezember": 12, "Décembre": 12, "ene": 1, "ağustos": 8,
+	} {
+		require.Equal(t, want, monthOf(word), word)
+	}
+}
