@@ -200,14 +200,24 @@ func timezoneOf(text string) (*time.Location, *flaw) {
 
 func keyOf(text string) (capi.KeySet, *flaw) {
 	set := capi.KeySet(0).Add(capi.Key(text))
-	if set == 0 {
-		known := strings.Split(capi.AllKeys.String(), ",")
-		if near := nearest(text, known); near != "" {
-			return 0, &flaw{"is no match key of Meta's", fmt.Sprintf("did you mean %s?", near)}
-		}
-		return 0, &flaw{"is no match key of Meta's", "the keys are " + strings.Join(known, ", ")}
+	if set != 0 {
+		return set, nil
 	}
-	return set, nil
+	known := strings.Split(capi.AllKeys.String(), ",")
+	near := plainNames[text]
+	if near == "" {
+		near = nearest(text, known)
+	}
+	if near != "" {
+		return 0, &flaw{"is no match key of Meta's", fmt.Sprintf("did you mean %s?", near)}
+	}
+	return 0, &flaw{"is no match key of Meta's", "the keys are " + strings.Join(known, ", ")}
+}
+
+// plainNames are the words that people write for Meta's short ones.
+var plainNames = map[string]string{
+	"email": "em", "phone": "ph", "first_name": "fn", "last_name": "ln", "gender": "ge", "birthday": "db",
+	"city": "ct", "state": "st", "zip": "zp",
 }
 
 func consentOf(text string) (bool, *flaw) {

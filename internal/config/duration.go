@@ -28,7 +28,7 @@ func ParseDuration(text string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n > int64(longest/u.is) {
+		if err != nil || n > int64(longest/u.is) || digits[0] < '0' || digits[0] > '9' { // no sign
 			return 0, errDuration
 		}
 		return time.Duration(n) * u.is, nil

@@ -14,7 +14,6 @@ import (
 type reader struct {
 	env      func(string) (string, bool)
 	problems []Problem
-	asked    map[string][]string // which keys each mapping knows, by path without numbers
 }
 
 func (r *reader) report(at *token.Position, where string, f flaw) {
@@ -274,9 +273,6 @@ func (m *mapping) refuse(keys ...string) { m.later = append(m.later, keys...) }
 
 // done reports every key that nobody asked for.
 func (m *mapping) done() {
-	if m.r.asked != nil {
-		m.r.asked[m.path] = m.known
-	}
 	for _, e := range m.entries {
 		if slices.Contains(m.known, e.key) {
 			continue

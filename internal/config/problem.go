@@ -60,9 +60,10 @@ func (e *Error) sort() {
 // `"Asia/Almati"` + " is no time zone".
 type flaw struct{ what, fix string }
 
-// nearest returns the known word that was most likely meant, "" if none is near.
+// nearest returns the known word that was most likely meant, "" if none is near: one
+// letter in three may be wrong, and of one or two letters every word is near.
 func nearest(word string, known []string) string {
-	best, least := "", max(1, min(len(word)/3, 3))+1
+	best, least := "", min(len(word)/3, 3)+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), k); d < least {
 			best, least = k, d

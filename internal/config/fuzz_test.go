@@ -1,0 +1,62 @@
+package config_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// FuzzParse holds that any file is either settings that a snapshot can be made of,
+// or an error with places inside of the file and without what a variable held.
+func FuzzParse(f *testing.F) {
+	paths, _ := filepath.Glob("testdata/*/*.yaml")
+	for _, path := range append(paths, example) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	const held = "what-a-variable-held-4711"
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := config.Parse("c.yaml", data, func(string) (string, bool) { return held, true })
+		if err != nil {
+			var all *config.Error
+			if !errors.As(err, &all) || len(all.Problems) == 0 {
+				t.Fatalf("not a list of problems: %v", err)
+			}
+			if strings.Contains(err.Error(), held) {
+				t.Fatalf("shows what a variable held: %v", err)
+			}
+			lines := bytes.Count(data, []byte("\n")) + bytes.Count(data, []byte("\r")) + 1
+			for _, p := range all.Problems {
+				if p.Line < 0 || p.Line > lines || p.Column < 0 {
+					t.Fatalf("not a place in the file: %v", p)
+				}
+			}
+			return
+		}
+		ids := map[string]int64{}
+		number := func(name string) int64 {
+			if ids[name] == 0 {
+				ids[name] = int64(len(ids) + 1)
+			}
+			return ids[name]
+		}
+		var ws int64
+		if _, err := file.Snapshot(
+			func(name string) int64 { ws = number("workspace " + name); return ws },
+			func(id string) ledger.Destination {
+				return ledger.Destination{ID: number("dataset " + id), Workspace: ws, Kind: config.Meta, Name: id}
+			}, nil,
+		); err != nil {
+			t.Fatalf("settings that are no settings: %v", err)
+		}
+	})
+}
