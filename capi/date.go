@@ -219,9 +219,8 @@ func monthOf(word string) int {
 
 // monthNames are folded to a to z: English, German, French, Spanish, Portuguese,
 // Italian, Dutch, Danish (also Norwegian and Swedish), Polish, Russian, Turkish.
-var monthNames = func() [][]string {
-	var table [][]string
-	for _, names := range []string{
+var monthNames = func() (table [11][]string) {
+	for i, names := range [...]string{
 		"january february march april may june july august september october november december",
 		"januar februar märz april mai juni juli august september oktober november dezember",
 		"janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
@@ -234,7 +233,7 @@ var monthNames = func() [][]string {
 		"января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
 		"ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık",
 	} {
-		table = append(table, strings.Fields(foldAny(names)))
+		table[i] = strings.Fields(foldAny(names))
 	}
 	return table
 }()

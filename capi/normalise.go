@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+	"unicode"
 )
 
 // Normalised is what NormaliseValue made of one value.
@@ -93,11 +93,12 @@ func NormaliseValue(key Key, raw string, l Locale) (Normalised, *Problem) {
 	return n, &p
 }
 
-// trimmed removes white space and, where nothing else is left, invisible characters.
+// trimmed removes white space and control characters; a value of zero-width spaces
+// alone is empty too.
 func trimmed(raw string) string {
-	s := strings.TrimSpace(raw)
-	if s != "" && (s[0] >= utf8.RuneSelf || s[0] < ' ') {
-		return strings.Trim(s, " \t\r\n\u00a0\u200b\ufeff\x00")
+	s := strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' || r == '\ufeff' || unicode.IsSpace(r) || unicode.IsControl(r) })
+	if strings.HasPrefix(s, "\u200b") && strings.Trim(s, "\u200b") == "" {
+		return ""
 	}
 	return s
 }

@@ -32,7 +32,7 @@ func BenchmarkNormalise(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				e := capi.Event{EventName: "Lead", EventTime: 1_750_000_000, UserData: person}
-				e.Normalise(l)
+				_ = e.Normalise(l)
 			}
 		})
 	}

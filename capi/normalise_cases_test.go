@@ -277,7 +277,8 @@ func TestCleanURL(t *testing.T) { // C117
 	}{
 		{
 			"https://example.com/thanks?first_name=Jane&last_name=Doe&email=jane%40example.com&fbclid=AbC&utm_source=x",
-			"https://example.com/thanks?fbclid=AbC&utm_source=x", []string{"first_name", "last_name", "email"},
+			"https://example.com/thanks?fbclid=AbC&utm_source=x",
+			[]string{"first_name", "last_name", "email"},
 		},
 		{"https://example.com/?q=a+b&page=2#top", "https://example.com/?q=a+b&page=2#top", nil},
 		{"https://example.com/?q=jane%40example.com", "https://example.com/", []string{"q"}},

@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -75,7 +76,7 @@ func oneEmail(s string) string {
 	}
 	for _, r := range local {
 		if r < utf8.RuneSelf {
-			if !isASCIIAlnum(byte(r)) && !strings.ContainsRune(".!#$%&'*+-/=?^_`{|}~", r) {
+			if !isAlnumRune(r) && !strings.ContainsRune(".!#$%&'*+-/=?^_`{|}~", r) {
 				return ""
 			}
 		} else if !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsNumber(r) {
@@ -97,7 +98,7 @@ func isMailDomain(s string) bool {
 			}
 			labels, length = labels+1, 0
 			continue
-		case r < utf8.RuneSelf && !isASCIIAlnum(byte(r)) && r != '-',
+		case r < utf8.RuneSelf && !isAlnumRune(r) && r != '-',
 			r >= utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
 			return false
 		}
@@ -148,10 +149,14 @@ func punycode(s string) string {
 		bias = punycodeBias(at-before, len(out)+1, first)
 		code += at / (len(out) + 1)
 		at %= len(out) + 1
-		if digit := rune(code); code > unicode.MaxRune || !unicode.IsLetter(digit) && !unicode.IsMark(digit) && !unicode.IsDigit(digit) {
+		if code > unicode.MaxRune {
 			return ""
 		}
-		out = append(out[:at], append([]rune{rune(code)}, out[at:]...)...)
+		letter := rune(code) //nolint:gosec // fits, as just checked
+		if !unicode.IsLetter(letter) && !unicode.IsMark(letter) && !unicode.IsDigit(letter) {
+			return ""
+		}
+		out = slices.Insert(out, at, letter)
 		at++
 	}
 	return string(out)
@@ -173,10 +178,8 @@ func punycodeBias(delta, points int, first bool) int {
 }
 
 func appendOnce(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
-		}
+	if slices.Contains(list, s) {
+		return list
 	}
 	return append(list, s)
 }

@@ -59,7 +59,7 @@ func TestKeySetKnowsEveryKey(t *testing.T) {
 	var u UserData
 	var all KeySet
 	for i, k := range keyOrder {
-		require.True(t, all.Add(k) != all, "%s stands twice", k)
+		require.NotEqual(t, all, all.Add(k), "%s stands twice", k)
 		all = all.Add(k)
 		require.Equal(t, i < hashedKeys, u.list(k) != nil)
 		require.Equal(t, i >= hashedKeys, u.plain(k) != nil)
@@ -107,7 +107,7 @@ func TestTablesAreWellFormed(t *testing.T) {
 		require.True(t, isCurrency(code), sign)
 		require.Equal(t, strings.ToUpper(sign), sign)
 	}
-	require.Equal(t, emptyHashes[0], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
+	require.Equal(t, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", emptyHashes[0])
 	for code, texts := range problemTexts {
 		require.NotEmpty(t, texts[0], code)
 		require.NotEmpty(t, texts[1], code)

@@ -111,7 +111,7 @@ func TestPropertyEventNormalisedTwice(t *testing.T) {
 		}
 		u.FBC, u.ClientIPAddress = values().Draw(t, "fbc"), values().Draw(t, "ip")
 		l := locales().Draw(t, "locale")
-		e.Normalise(l)
+		_ = e.Normalise(l)
 		for _, list := range lists {
 			for _, hash := range *list {
 				require.True(t, capi.IsHash(hash) || len(hash) == 32, hash)
@@ -166,7 +166,7 @@ func FuzzNormalise(f *testing.F) {
 			}
 		}
 		e := capi.Event{EventName: raw, EventSourceURL: raw, CustomData: &capi.CustomData{Value: raw, Currency: raw, NumItems: raw}}
-		e.Normalise(l)
+		_ = e.Normalise(l)
 		seconds, given, problem := capi.NormaliseTime(raw, l.Now)
 		require.False(t, given && problem != nil)
 		require.Equal(t, given, seconds > 0)

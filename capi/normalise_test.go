@@ -117,7 +117,7 @@ func TestKeySet(t *testing.T) {
 	require.Equal(t, capi.AllKeys, all)
 	none, err := capi.ParseKeySet("")
 	require.NoError(t, err)
-	require.Equal(t, "", none.String())
+	require.Empty(t, none.String())
 }
 
 func TestKeep(t *testing.T) {
@@ -178,7 +178,7 @@ func TestNormaliseTimeFurther(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_759_276_800, 0)
 	for raw, want := range map[string]int64{
-		"1759270000000000000": 1_759_270_000, "1759270000000": 1_759_270_000, " 1759270000 ": 1_759_270_000,
+		"1759270000000000000": 1_759_270_000, "1759270000000": 1_759_270_000, "1759270000\n": 1_759_270_000,
 		"2025-09-30T22:06:40+0000": 1_759_270_000, "": 0, "0": 0, "null": 0,
 	} {
 		for _, n := range []time.Time{now, {}} {

@@ -126,7 +126,7 @@ func (f *facts) phone(s string) (digits, code string) {
 		}
 	}
 	if f.country != "" {
-		return f.national(written)
+		return f.national(written, zeros)
 	}
 	bare := strings.TrimLeft(written, "0")
 	if bare == written {
@@ -141,8 +141,9 @@ func (f *facts) phone(s string) (digits, code string) {
 }
 
 // national reads a number as one dials it in the country, then as one that has its
-// country code already.
-func (f *facts) national(written string) (digits, code string) {
+// country code already. With zeros in front it can only be one dialled abroad (0011 in
+// Australia), and must be right.
+func (f *facts) national(written string, zeros bool) (digits, code string) {
 	home, homeValid := parsePhone(written, f.country)
 	if home != "" && homeValid {
 		return home, ""
@@ -150,7 +151,7 @@ func (f *facts) national(written string) (digits, code string) {
 	if away, valid := parsePhone("+"+written, ""); away != "" && valid && written[0] != '0' {
 		return away, ""
 	}
-	if home != "" {
+	if home != "" && !zeros {
 		return home, ""
 	}
 	return "", ProblemInvalidPhone
