@@ -131,7 +131,7 @@ func punycode(s string) string {
 	for first := true; s != ""; first = false {
 		before, weight := at, 1
 		for k := 36; ; k += 36 {
-			if s == "" || at > 1<<24 || weight > 1<<24 {
+			if s == "" || !isASCIIAlnum(s[0]) || at > 1<<24 || weight > 1<<24 {
 				return ""
 			}
 			digit := int(s[0]) - 'a'

@@ -146,3 +146,71 @@ func TestMonthNames(t *testing.T) {
 		require.Equal(t, want, monthOf(word), word)
 	}
 }
+
+func TestPunycode(t *testing.T) {
+	t.Parallel()
+	for label, want := range map[string]string{ // the samples of RFC 3492, section 7.1
+		"mnchen-3ya":                       "münchen",
+		"ihqwcrb4cv8a8dqg056pqjye":         "他们为什么不说中文",
+		"4dbcagdahymbxekheh6e0a7fei0b":     "למההםפשוטלאמדבריםעברית",
+		"b1abfaaepdrnnbgefbadotcwatmq2g4l": "почемужеонинеговорятпорусски",
+		"":                                 "", "a": "", "99999999999": "", "zzzz!": "",
+	} {
+		require.Equal(t, want, punycode(label), label)
+	}
+	require.Equal(t, "a.münchen.de", unicodeDomain("a.xn--mnchen-3ya.de"))
+	require.Empty(t, unicodeDomain("xn--99999999999.de"))
+}
+
+func TestStatesFurther(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ country, raw, want string }{
+		{"", "DE-BY", "by"},
+		{"DE", "AU-NSW", "aunsw"}, // another country's code is no code here
+		{"", "US-XX", "usxx"},
+		{"", "Al-Ain", "alain"},
+		{"GE", "Georgia", "georgia"},
+		{"CA", "Québec", "qc"},
+		{"CA", "Île-du-Prince-Édouard", "pe"},
+		{"US", "W. Va.", "wv"},
+		{"US", "Washington, District of Columbia", "dc"},
+	} {
+		f := facts{country: c.country}
+		n, code := f.state(c.raw)
+		require.Empty(t, code)
+		require.Equal(t, c.want, n.Texts[0], c.raw)
+	}
+	_, code := (&facts{}).state("FR-75")
+	require.Equal(t, ProblemInvalidPlace, code)
+}
+
+func TestPlainKeysFurther(t *testing.T) {
+	t.Parallel()
+	hash := HashText("x")
+	for _, c := range []struct {
+		key       Key
+		raw, want string
+		code      string
+	}{
+		{KeyMADID, "{38400000-8CF0-11BD-B23E-10B96E40000D}", "38400000-8cf0-11bd-b23e-10b96e40000d", ""},
+		{KeyMADID, "384000008cf011bdb23e10b96e40000d", "38400000-8cf0-11bd-b23e-10b96e40000d", ""},
+		{KeyMADID, hash, "", ProblemNotHashed},
+		{KeyMADID, "abc", "", ProblemInvalidID},
+		{KeyFBLoginID, " 1234567890 ", "1234567890", ""},
+		{KeyFBLoginID, "jane", "", ProblemInvalidID},
+		{KeyPageID, hash, "", ProblemNotHashed},
+		{KeyPageID, "{{page.id}}", "", ProblemPlaceholder},
+		{KeyClientUserAgent, " Mozilla/5.0 (X11) ", "Mozilla/5.0 (X11)", ""},
+		{KeyClientIPAddress, "100.64.1.1", "", ProblemInvalidIP},
+		{KeyClientIPAddress, "2A00:1450:4009:081D::200E.AQQCAQMC", "2a00:1450:4009:81d::200e.AQQCAQMC", ""},
+		{KeyFBC, "fb.1.1554763741.abc def", "", ProblemInvalidClickID},
+		{KeySubscriptionID, " \u200b", "", ""},
+	} {
+		n, problem := NormaliseValue(c.key, c.raw, Locale{})
+		require.Equal(t, c.want, strings.Join(n.Texts, " "), c.raw)
+		require.Equal(t, c.code == "", problem == nil, c.raw)
+		if problem != nil {
+			require.Equal(t, c.code, problem.Code)
+		}
+	}
+}

@@ -14,7 +14,10 @@ func (f *facts) state(raw string) (Normalised, string) {
 	if isPlaceholder(raw) {
 		return Normalised{}, ProblemPlaceholder
 	}
-	if code := f.subdivision(raw); code != "" {
+	switch code := f.subdivision(raw); {
+	case isDigits(code): // FR-75
+		return Normalised{}, ProblemInvalidPlace
+	case code != "":
 		n := one(code)
 		n.also(builderState(raw))
 		return n, ""
@@ -57,13 +60,14 @@ func (f *facts) isNorthAmerica() bool {
 // subdivision reads the code of ISO 3166-2, US-CA or AU_NSW, and returns the part
 // after the country.
 func (f *facts) subdivision(raw string) string {
-	s := strings.ToUpper(plainText(raw))
+	s := plainText(raw)
 	if len(s) < 4 || len(s) > 6 || s[2] != '-' && s[2] != '_' {
 		return ""
 	}
-	country, code := s[:2], strings.ToLower(s[3:])
+	capitals := s == strings.ToUpper(s) // Al-Ain is a name
+	country, code := strings.ToUpper(s[:2]), strings.ToLower(s[3:])
 	for i := range len(code) {
-		if code[i] < 'a' || code[i] > 'z' {
+		if !isASCIIAlnum(code[i]) {
 			return ""
 		}
 	}
@@ -72,7 +76,7 @@ func (f *facts) subdivision(raw string) string {
 		return ""
 	case country == "US", country == "CA":
 		return code
-	case isCountry(country) && (f.country == "" || f.country == country):
+	case capitals && isCountry(country) && (f.country == "" || f.country == country):
 		return code
 	}
 	return ""
