@@ -9,6 +9,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -42,6 +43,8 @@ type Item struct {
 	Event   *capi.Event // changed by recording
 	Dataset string      // "" goes to every dataset of the workspace
 	Consent ledger.Consent
+	// TestEventCode goes before the dataset's own; "" leaves that in force.
+	TestEventCode string
 	// Problems were found while the event was read; an error among them rejects it.
 	// Event may then be nil.
 	Problems capi.Problems
@@ -166,7 +169,7 @@ func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res 
 		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: source, Time: time.Unix(e.EventTime, 0), ActionSource: string(e.ActionSource),
 		Came: e.UserData.Keys(),
 	}
-	if !r.address(ws, e, out, targets, item.Consent, res, now, ahead) {
+	if !r.address(ws, item, out, targets, res, now, ahead) {
 		return nil
 	}
 	out.Name, out.EventID = e.EventName, e.EventID
@@ -176,9 +179,10 @@ func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res 
 }
 
 // address makes the deliveries of an event; false says that the event is rejected.
-func (r *Recorder) address(ws *config.Workspace, e *capi.Event, out *ledger.Event, targets []*config.Dataset,
-	consent ledger.Consent, res *Result, now time.Time, ahead bool,
+func (r *Recorder) address(ws *config.Workspace, item *Item, out *ledger.Event, targets []*config.Dataset,
+	res *Result, now time.Time, ahead bool,
 ) bool {
+	e := item.Event
 	rules := platform.Rules{Locale: capi.Locale{Country: ws.Country, Now: now}, Keys: ws.Keys}
 	if ahead { // it waits until its time has come, and is judged by that time
 		rules.Locale.Now = time.Unix(e.EventTime, 0)
@@ -199,14 +203,14 @@ func (r *Recorder) address(ws *config.Workspace, e *capi.Event, out *ledger.Even
 		}
 		d := ledger.Delivery{
 			ID: out.ID.Delivery(n + 1), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept, Notes: x.Problems,
-			Priority: ledger.PriorityOf(e), Deadline: ledger.Deadline(out.Time, e.ActionSource), TestCode: ds.TestEventCode,
+			Priority: ledger.PriorityOf(e), Deadline: ledger.Deadline(out.Time, e.ActionSource), TestCode: cmp.Or(item.TestEventCode, ds.TestEventCode),
 		}
 		if _, most := r.c.Platforms[ds.Kind].Limits(); len(d.Payload) > most {
 			res.Rejected = capi.Problems{tooLarge(most)}
 			return false
 		}
 		switch {
-		case !consent.Allows(ws.ConsentRequired):
+		case !item.Consent.Allows(ws.ConsentRequired):
 			skip(&d, ledger.NoConsent)
 		case !ds.Live:
 			skip(&d, ledger.NotLive)
