@@ -144,7 +144,9 @@ func (a attempt) refused(v *verdict, o ledger.Refusal) {
 	if since.IsZero() {
 		since = a.batch.ClaimedAt
 	}
-	if !o.Unclear || a.lane.AcceptedAt.After(since) {
+	// Not "after": on a coarse clock a whole bisection may happen in one instant.
+	meanwhile := !a.lane.AcceptedAt.IsZero() && !a.lane.AcceptedAt.Before(since)
+	if !o.Unclear || meanwhile {
 		if !o.Unclear {
 			well(&v.settlement.Lane)
 		}

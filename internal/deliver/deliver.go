@@ -41,6 +41,7 @@ type Deliverer struct {
 	node      string
 	grace     time.Duration
 	observer  Observer
+	poll      time.Duration
 }
 
 // New returns a Deliverer.
@@ -54,6 +55,10 @@ func New(c Config) *Deliverer {
 	}
 	if d.grace == 0 {
 		d.grace = 5 * time.Second
+	}
+	d.poll = pollShared
+	if c.Store.IsSQLite() {
+		d.poll = pollAlone
 	}
 	return d
 }
@@ -73,7 +78,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 			l := &lane{d: d, destination: id, log: d.log}
 			lanes.Go(func() { l.run(ctx) })
 		}
-		_ = d.clock.Sleep(ctx, poll)
+		_ = d.clock.Sleep(ctx, pollShared)
 	}
 	lanes.Wait()
 	return d.store.ReleaseLeases(context.WithoutCancel(ctx), d.node)

@@ -16,9 +16,10 @@ const (
 	// leaseFor is longer than any request takes, so that a live node never loses its
 	// lane in the middle of one.
 	leaseFor = 90 * time.Second
-	// poll finds what no wake-up told of: rows whose time has come, rows of another
-	// node whose hint was lost.
-	poll = 2 * time.Second
+	// A poll finds what no wake-up told of: rows whose time has come, and on
+	// PostgreSQL rows of another node whose hint was lost.
+	pollAlone  = 10 * time.Second
+	pollShared = 2 * time.Second
 	// fill is how long a busy lane lets its next batch grow.
 	fill = 250 * time.Millisecond
 	// housekeeping is how often a lane looks for rows that are too late.
@@ -58,7 +59,7 @@ func (l *lane) run(ctx context.Context) {
 func (l *lane) turn(ctx context.Context) time.Duration {
 	account, ok := l.d.account(l.destination)
 	if !ok {
-		return poll
+		return l.d.poll
 	}
 	now := l.d.clock.Now()
 	if now.Sub(l.lastTidy) >= housekeeping {
@@ -68,12 +69,12 @@ func (l *lane) turn(ctx context.Context) time.Duration {
 	due, err := l.d.store.Due(ctx, l.destination, now)
 	if err != nil {
 		l.storeFailed(ctx, "look for work", err)
-		return poll
+		return l.d.poll
 	}
 	l.unreachable = false
 	if !due.Rows || due.LaneAt.After(now) {
 		l.lastClaim = time.Time{}
-		return rest(now, due)
+		return l.rest(now, due)
 	}
 	if wait := l.lastClaim.Add(fill).Sub(now); due.Held == ledger.None && !due.Full && wait > 0 && wait <= fill {
 		_ = l.d.clock.Sleep(ctx, wait) // not woken by what arrives: that is what it waits for
@@ -84,11 +85,11 @@ func (l *lane) turn(ctx context.Context) time.Duration {
 }
 
 // rest returns how long nothing can be due.
-func rest(now time.Time, due store.Due) time.Duration {
+func (l *lane) rest(now time.Time, due store.Due) time.Duration {
 	if due.Rows && due.LaneAt.After(now) {
 		return max(min(due.LaneAt.Sub(now), housekeeping), time.Millisecond)
 	}
-	return poll
+	return l.d.poll
 }
 
 func (l *lane) tidy(ctx context.Context, now time.Time) {
@@ -124,7 +125,7 @@ func (l *lane) send(ctx context.Context, account platform.Account, probe bool) t
 		a, ok := l.claim(ctx, account, next, probe)
 		if !ok {
 			if next.ids == nil {
-				return poll
+				return l.d.poll
 			}
 			continue
 		}
