@@ -20,7 +20,7 @@ const (
 )
 
 // example stands in the fix of every body that cannot be read.
-const example = `send an event such as {"event_name":"Lead","event_time":1759270000,"user_data":{"em":"jane@example.com"}}, or {"data":[…]} with several`
+const example = `send an event such as {"event_name":"Lead","event_id":"lead-77","action_source":"system_generated","user_data":{"em":"jane@example.com"}}, or {"data":[…]} with several`
 
 func tooLargeBody() *wrong {
 	return &wrong{

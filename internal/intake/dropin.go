@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -11,7 +12,7 @@ import (
 // dropIn stands in for Graph: POST /{version}/{dataset}/events, and the gateway hook
 // of Meta's SDKs, which differs in the token's name and the status of its answer.
 // Like Graph it takes all events of a request or none.
-func (h *Handler) dropIn(c *call) reply {
+func (h *Handler) dropIn(ctx context.Context, c *call) reply {
 	if c.Method != http.MethodPost {
 		return graphOf(wrongMethod()).reply()
 	}
@@ -20,7 +21,7 @@ func (h *Handler) dropIn(c *call) reply {
 		token = bearer(c)
 	}
 	if token != "" { // a wrong one need not send its body
-		if e := h.authenticate(c, token); e != nil {
+		if e := h.authenticate(ctx, c, token); e != nil {
 			return graphOf(*e).reply()
 		}
 	}
@@ -36,7 +37,7 @@ func (h *Handler) dropIn(c *call) reply {
 		if token = f.text("access_token"); token == "" && c.route == routeGateway {
 			token = f.text("accessKey")
 		}
-		if e := h.authenticate(c, token); e != nil {
+		if e := h.authenticate(ctx, c, token); e != nil {
 			return graphOf(*e).reply()
 		}
 	}
@@ -47,11 +48,11 @@ func (h *Handler) dropIn(c *call) reply {
 	if e != nil {
 		return graphOf(*e).reply()
 	}
-	out, err := h.c.Recorder.Record(c.Context(), record.Request{
+	out, err := h.c.Recorder.Record(ctx, record.Request{
 		Workspace: c.workspace, Source: c.key.Name, Items: items, AllOrNothing: true,
 	})
 	if err != nil {
-		return graphOf(h.notRecorded(c, err)).reply()
+		return graphOf(h.notRecorded(ctx, c, err)).reply()
 	}
 	for i, r := range out.Results {
 		if r.Rejected != nil {

@@ -17,11 +17,11 @@ import (
 const maxIdempotencyKey = 255
 
 // events is POST /v1/events: the good ones are taken even if others are bad.
-func (h *Handler) events(c *call) reply {
+func (h *Handler) events(ctx context.Context, c *call) reply {
 	if c.Method != http.MethodPost {
 		return wrongMethod().reply()
 	}
-	if e := h.authenticate(c, bearer(c)); e != nil {
+	if e := h.authenticate(ctx, c, bearer(c)); e != nil {
 		return e.reply()
 	}
 	if kind, _ := mediaType(c); !isJSONType(kind) {
@@ -50,9 +50,9 @@ func (h *Handler) events(c *call) reply {
 		q.IdempotencyKey, q.Body = key, sha256.Sum256(raw)
 		q.Answer = func(results []record.Result) (int, []byte) { return h.answerEvents(results, list.warnings) }
 	}
-	out, err := h.c.Recorder.Record(c.Context(), q)
+	out, err := h.c.Recorder.Record(ctx, q)
 	if err != nil {
-		return h.notRecorded(c, err).reply()
+		return h.notRecorded(ctx, c, err).reply()
 	}
 	c.count(out.Results)
 	if key != "" {
@@ -184,7 +184,7 @@ func bearer(c *call) string {
 }
 
 // authenticate finds the workspace that a key opens.
-func (h *Handler) authenticate(c *call, key string) *wrong {
+func (h *Handler) authenticate(ctx context.Context, c *call, key string) *wrong {
 	now := h.c.Clock.Now()
 	if ws, entry, ok := h.c.Settings.Get().Authenticate(key); ok && key != "" {
 		if !h.guesses.right(c.peer, entry.Hash, now) {
@@ -200,7 +200,7 @@ func (h *Handler) authenticate(c *call, key string) *wrong {
 	}
 	ok, first := h.guesses.fail(c.peer, now)
 	if first {
-		h.c.Log.WarnContext(c.Context(), "too many wrong API keys from one address", "caller", c.peer.String(), "route", c.route.String())
+		h.c.Log.WarnContext(ctx, "too many wrong API keys from one address", "caller", c.peer.String(), "route", c.route.String())
 	}
 	if !ok {
 		e = wrongTooOften()
@@ -230,7 +230,7 @@ func idempotencyKey(c *call) (string, *wrong) {
 
 // notRecorded says why nothing was written. What the database said goes to the log
 // alone.
-func (h *Handler) notRecorded(c *call, err error) wrong {
+func (h *Handler) notRecorded(ctx context.Context, c *call, err error) wrong {
 	switch {
 	case errors.Is(err, store.ErrIdempotencyKeyReused):
 		return wrong{
@@ -241,10 +241,10 @@ func (h *Handler) notRecorded(c *call, err error) wrong {
 		return wrongBusy()
 	case errors.Is(err, store.ErrClosed):
 		return wrongClosing()
-	case errors.Is(err, context.Canceled) && c.Context().Err() != nil: // the caller has gone before its turn came
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil: // the caller has gone before its turn came
 		return wrongBusy()
 	}
-	h.c.Log.ErrorContext(c.Context(), "events could not be written", "workspace", c.workspace.Name, "route", c.route.String(),
+	h.c.Log.ErrorContext(ctx, "events could not be written", "workspace", c.workspace.Name, "route", c.route.String(),
 		"error", fmt.Sprintf("%.500s", err.Error()))
 	return wrongDown()
 }

@@ -79,12 +79,14 @@ func (f fields) set(name string, v []byte) *wrong {
 func readFields(c *call, raw []byte) (fields, *wrong) {
 	kind, params := mediaType(c)
 	begins := bytes.TrimLeft(bytes.TrimPrefix(raw, []byte("\uFEFF")), " \t\r\n")
+	looksJSON := len(begins) > 0 && (begins[0] == '{' || begins[0] == '[')
 	switch {
 	case kind == "multipart/form-data":
 		return readMultipart(params["boundary"], raw)
-	case kind != "application/x-www-form-urlencoded" && (len(begins) > 0 && (begins[0] == '{' || begins[0] == '[') || kind != "" && isJSONType(kind)):
+	case kind == "application/x-www-form-urlencoded":
+	case looksJSON, kind != "" && kind != "text/plain" && isJSONType(kind):
 		return readObject(raw)
-	case kind != "" && kind != "text/plain" && kind != "application/x-www-form-urlencoded":
+	case kind != "" && kind != "text/plain":
 		return fields{}, &wrong{
 			http.StatusUnsupportedMediaType, "unsupported_media_type", "a body of this content type cannot be read",
 			"send application/json, application/x-www-form-urlencoded or multipart/form-data", "",
@@ -144,7 +146,7 @@ func readMultipart(boundary string, raw []byte) (fields, *wrong) {
 	r := multipart.NewReader(bytes.NewReader(raw), boundary)
 	for {
 		p, err := r.NextPart()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && (len(f.values) > 0 || len(raw) == 0) {
 			return f, nil
 		}
 		if err != nil {

@@ -120,9 +120,9 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 	}()
 	switch c.route {
 	case routeEvents:
-		return h.events(c)
+		return h.events(ctx, c)
 	case routeGraph, routeGateway:
-		return h.dropIn(c)
+		return h.dropIn(ctx, c)
 	case routeGraphOther:
 		return unknownPath()
 	default:

@@ -98,11 +98,23 @@ func nearest(path string, others []string) string {
 	}
 	best, least := eventsPath, distance(path, eventsPath)
 	for _, r := range append(Routes(), others...) {
-		if d := distance(path, r); d < least {
+		if d := distance(path, filled(r, path)) + 2*strings.Count(r, "{"); d < least { // a name fits anything
 			best, least = r, d
 		}
 	}
 	return best
+}
+
+// filled puts a path's own segments where the route has names for them.
+func filled(route, path string) string {
+	segments := strings.Split(path, "/")
+	parts := strings.Split(route, "/")
+	for i, p := range parts {
+		if strings.HasPrefix(p, "{") && i < len(segments) {
+			parts[i] = segments[i]
+		}
+	}
+	return strings.Join(parts, "/")
 }
 
 // distance counts the letters to change, add or take away to get from a to b.

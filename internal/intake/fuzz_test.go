@@ -1,0 +1,74 @@
+package intake_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// balance sends a request and checks what must hold for any: an answer in JSON that
+// blames nobody but the caller, and a book that balances.
+func balance(t *testing.T, d *door, target, kind, body string) {
+	t.Helper()
+	a := d.do(t, http.MethodPost, target, strings.NewReader(body), "Content-Type", kind, "Authorization", "Bearer "+keyOne)
+	require.Less(t, a.Code, 500, a.Body.String())
+	if a.Code >= 400 {
+		require.NotEmpty(t, a.at("error", "message"))
+	}
+	d.book(t)
+}
+
+func FuzzEvents(f *testing.F) {
+	for _, s := range []string{
+		lead("a"), `[` + lead("a") + `,{}]`, `{"data":[` + lead("b", `,"consent":{"ad_user_data":"denied"}`) + `],"dataset":1}`,
+		"", "{", "[", `{"data":`, `{"\u0064ata":[[]]}`, "\uFEFF{}", `{"a":"\ud800","consent":"\ud800"}`, `[1,"",null,true,{"":{}}]`, "{\"a\":\xff}",
+		`{"event_name":"Purchase","custom_data":{"value":1e999,"contents":[{"id":1}],"content_ids":"[1]"}}`,
+		`{"user_data":"{\"em\":[]}"}`, `{"user_data":"{"}`, `{"app_data":{"extinfo":{"0":"a2","99":1}}}`,
+	} {
+		f.Add(s)
+	}
+	d := open(f)
+	f.Fuzz(func(t *testing.T, body string) { balance(t, d, "/v1/events", "application/json", body) })
+}
+
+func FuzzDropIn(f *testing.F) {
+	for _, c := range readCaptured(f) {
+		if !strings.HasPrefix(c.ContentType, "multipart/") {
+			f.Add(c.Path, c.ContentType, captiveKeys.Replace(c.Body))
+		}
+	}
+	f.Add("/v1.0/1234567890/events", "", `{"data":"[\"{}\",\"\",1]","test_event_code":{},"consent":"{"}`)
+	f.Add("/1234567890/events", "text/plain", "data=%5B%5D&data=&=&;")
+	f.Add("/capi/1234567890/events", "application/json", `{"data":["{\"event_name\":\"Lead\"}"],"accessKey":1}`)
+	d := open(f)
+	f.Fuzz(func(t *testing.T, path, kind, body string) {
+		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%?# \t\r\n\x00\x7f") || strings.HasPrefix(path, "//") {
+			t.Skip()
+		}
+		r, err := http.NewRequest(http.MethodPost, "http://example.com"+path, strings.NewReader(body))
+		if err != nil {
+			t.Skip()
+		}
+		r.RequestURI, r.RemoteAddr = path, "192.0.2.1:1"
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("Authorization", "Bearer "+keyOne)
+		w := httptest.NewRecorder()
+		d.ServeHTTP(w, r)
+		require.Less(t, w.Code, 500, w.Body.String())
+		d.book(t)
+	})
+}
+
+func FuzzMultipart(f *testing.F) {
+	for _, c := range readCaptured(f) {
+		if strings.HasPrefix(c.ContentType, "multipart/") {
+			f.Add(c.ContentType, captiveKeys.Replace(c.Body))
+		}
+	}
+	f.Add("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=data\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=5B=\r\n--x--")
+	d := open(f)
+	f.Fuzz(func(t *testing.T, kind, body string) { balance(t, d, "/v26.0/"+datasetOne+"/events", kind, body) })
+}
