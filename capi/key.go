@@ -42,3 +42,6 @@ const (
 	KeyWABusinessID     Key = "whatsapp_business_account_id"
 	KeyAppUserID        Key = "app_user_id"
 )
+
+// Hashed tells whether the values of the key leave as hashes.
+func (k Key) Hashed() bool { return new(UserData).list(k) != nil }
