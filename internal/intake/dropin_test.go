@@ -15,19 +15,19 @@ import (
 )
 
 // requireGraphError checks that an answer is an error as Graph has them.
-func requireGraphError(t testing.TB, a answer, status, code, subcode int) {
-	t.Helper()
-	require.Equal(t, status, a.Code, a.Body.String())
-	require.EqualValues(t, code, a.at("error", "code"), a.Body.String())
+func requireGraphError(tb testing.TB, a answer, status, code, subcode int) {
+	tb.Helper()
+	require.Equal(tb, status, a.Code, a.Body.String())
+	require.EqualValues(tb, code, a.at("error", "code"), a.Body.String())
 	if subcode == 0 {
-		require.Nil(t, a.at("error", "error_subcode"), a.Body.String())
+		require.Nil(tb, a.at("error", "error_subcode"), a.Body.String())
 	} else {
-		require.EqualValues(t, subcode, a.at("error", "error_subcode"), a.Body.String())
+		require.EqualValues(tb, subcode, a.at("error", "error_subcode"), a.Body.String())
 	}
 	for _, member := range []string{"message", "type", "fbtrace_id", "error_user_title", "error_user_msg"} {
-		require.NotEmpty(t, a.at("error", member), member)
+		require.NotEmpty(tb, a.at("error", member), member)
 	}
-	require.Len(t, a.at("error", "fbtrace_id"), 23)
+	require.Len(tb, a.at("error", "fbtrace_id"), 23)
 }
 
 func TestTheDropInRefusesAsGraphDoes(t *testing.T) {

@@ -1,13 +1,58 @@
 package intake_test
 
 import (
+	"context"
+	"encoding/json"
+	"flag"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/capiloop/capiloop/capi"
+	"github.com/capiloop/capiloop/internal/intake"
+	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/platform"
+	"github.com/capiloop/capiloop/internal/platform/meta"
+	"github.com/capiloop/capiloop/internal/record"
 )
+
+// openFuzz stands a door before the real store where the seeds run as tests. The
+// fuzzer gets one without: it steers by coverage, and a database's own goroutines
+// would lead it astray.
+func openFuzz(f *testing.F) *door {
+	f.Helper()
+	return open(f, func(c *intake.Config) {
+		if fuzzing() {
+			c.Recorder = dry{}
+		}
+	})
+}
+
+func fuzzing() bool { return flag.Lookup("test.fuzz").Value.String() != "" }
+
+// dry judges events as record does and keeps nothing.
+type dry struct{}
+
+func (dry) Record(_ context.Context, q record.Request) (*record.Outcome, error) {
+	out := &record.Outcome{Results: make([]record.Result, len(q.Items))}
+	for i, item := range q.Items {
+		r := &out.Results[i]
+		r.Rejected = item.Problems
+		if item.Problems.Err() != nil {
+			continue
+		}
+		encoded := (&meta.Platform{}).Encode(item.Event, platform.Rules{Locale: capi.Locale{Country: "US", Now: time.Unix(now, 0)}})
+		if r.Rejected = nil; encoded.Problems.Err() != nil {
+			r.Rejected = encoded.Problems
+		}
+		r.ID, r.EventName, r.EventID, r.State, r.Warnings = ledger.ID(i), item.Event.EventName, item.Event.EventID, ledger.Waiting, encoded.Problems
+	}
+	return out, nil
+}
 
 // balance sends a request and checks what must hold for any: an answer in JSON that
 // blames nobody but the caller, and a book that balances.
@@ -18,7 +63,9 @@ func balance(t *testing.T, d *door, target, kind, body string) {
 	if a.Code >= 400 {
 		require.NotEmpty(t, a.at("error", "message"))
 	}
-	d.book(t)
+	if !fuzzing() {
+		d.book(t)
+	}
 }
 
 func FuzzEvents(f *testing.F) {
@@ -30,7 +77,7 @@ func FuzzEvents(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	d := open(f)
+	d := openFuzz(f)
 	f.Fuzz(func(t *testing.T, body string) { balance(t, d, "/v1/events", "application/json", body) })
 }
 
@@ -43,7 +90,7 @@ func FuzzDropIn(f *testing.F) {
 	f.Add("/v1.0/1234567890/events", "", `{"data":"[\"{}\",\"\",1]","test_event_code":{},"consent":"{"}`)
 	f.Add("/1234567890/events", "text/plain", "data=%5B%5D&data=&=&;")
 	f.Add("/capi/1234567890/events", "application/json", `{"data":["{\"event_name\":\"Lead\"}"],"accessKey":1}`)
-	d := open(f)
+	d := openFuzz(f)
 	f.Fuzz(func(t *testing.T, path, kind, body string) {
 		if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "%?# \t\r\n\x00\x7f") || strings.HasPrefix(path, "//") {
 			t.Skip()
@@ -58,7 +105,10 @@ func FuzzDropIn(f *testing.F) {
 		w := httptest.NewRecorder()
 		d.ServeHTTP(w, r)
 		require.Less(t, w.Code, 500, w.Body.String())
-		d.book(t)
+		require.True(t, json.Valid(w.Body.Bytes()))
+		if !fuzzing() {
+			d.book(t)
+		}
 	})
 }
 
@@ -69,6 +119,6 @@ func FuzzMultipart(f *testing.F) {
 		}
 	}
 	f.Add("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=data\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=5B=\r\n--x--")
-	d := open(f)
+	d := openFuzz(f)
 	f.Fuzz(func(t *testing.T, kind, body string) { balance(t, d, "/v26.0/"+datasetOne+"/events", kind, body) })
 }

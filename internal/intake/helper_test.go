@@ -69,17 +69,17 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-func open(t testing.TB, change ...func(*intake.Config)) *door {
-	t.Helper()
-	clock := ledger.TestClock(time.Unix(now, 0).Sub(time.Now()), 1)
-	s, err := store.Open(t.Context(), store.Config{Database: filepath.Join(t.TempDir(), "door.db"), Clock: clock})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	applied, err := s.ApplyFile(t.Context(), []store.FileWorkspace{
+func open(tb testing.TB, change ...func(*intake.Config)) *door {
+	tb.Helper()
+	clock := ledger.TestClock(time.Until(time.Unix(now, 0)), 1)
+	s, err := store.Open(tb.Context(), store.Config{Database: filepath.Join(tb.TempDir(), "door.db"), Clock: clock})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	applied, err := s.ApplyFile(tb.Context(), []store.FileWorkspace{
 		{Name: "one", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetOne, Live: true}}},
 		{Name: "two", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetTwo, Live: true}}},
 	})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	workspace := func(name, key, dataset string) *config.Workspace {
 		return &config.Workspace{
 			ID: applied.Workspaces[name], Name: name, Country: "US", APIKeys: []config.APIKey{config.NewAPIKey("shop", key)},
@@ -88,7 +88,7 @@ func open(t testing.TB, change ...func(*intake.Config)) *door {
 	}
 	d := &door{store: s, one: workspace("one", keyOne, datasetOne), two: workspace("two", keyTwo, datasetTwo), log: &buffer{}, metrics: prometheus.NewRegistry()}
 	settings, err := config.NewSnapshot(d.one, d.two)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	d.recorder = record.New(record.Config{
 		Store: s, Platforms: map[string]platform.Platform{config.Meta: meta.New(meta.Config{})},
 		IDs: ledger.NewIDs(s.Node(), clock.Now), Clock: clock, Fingerprint: []byte("a fingerprint's key for tests"),
@@ -111,8 +111,8 @@ type answer struct {
 }
 
 // do sends a request; headers are pairs. Every answer must be JSON.
-func (d *door) do(t testing.TB, method, target string, body io.Reader, headers ...string) answer {
-	t.Helper()
+func (d *door) do(tb testing.TB, method, target string, body io.Reader, headers ...string) answer {
+	tb.Helper()
 	r := httptest.NewRequest(method, target, body)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -120,22 +120,22 @@ func (d *door) do(t testing.TB, method, target string, body io.Reader, headers .
 	a := answer{ResponseRecorder: httptest.NewRecorder()}
 	d.ServeHTTP(a, r)
 	if method != http.MethodHead {
-		require.NoError(t, json.Unmarshal(a.Body.Bytes(), &a.parsed), a.Body.String())
+		require.NoError(tb, json.Unmarshal(a.Body.Bytes(), &a.parsed), a.Body.String())
 	}
 	return a
 }
 
 // post sends JSON to /v1/events with the key of workspace one.
-func (d *door) post(t testing.TB, body string, headers ...string) answer {
-	t.Helper()
+func (d *door) post(tb testing.TB, body string, headers ...string) answer {
+	tb.Helper()
 	headers = append([]string{"Authorization", "Bearer " + keyOne, "Content-Type", "application/json"}, headers...)
-	return d.do(t, http.MethodPost, "/v1/events", strings.NewReader(body), headers...)
+	return d.do(tb, http.MethodPost, "/v1/events", strings.NewReader(body), headers...)
 }
 
 // graph sends JSON as Meta's SDK for Node does.
-func (d *door) graph(t testing.TB, body string) answer {
-	t.Helper()
-	return d.do(t, http.MethodPost, "/v26.0/"+datasetOne+"/events?access_token="+keyOne, strings.NewReader(body), "Content-Type", "application/json")
+func (d *door) graph(tb testing.TB, body string) answer {
+	tb.Helper()
+	return d.do(tb, http.MethodPost, "/v26.0/"+datasetOne+"/events?access_token="+keyOne, strings.NewReader(body), "Content-Type", "application/json")
 }
 
 // at digs in the answer: names and indexes.
@@ -169,21 +169,21 @@ func (a answer) codes(path ...any) []string {
 
 // book returns the book of workspace one, after checking that it balances and that
 // the counters say what the rows say.
-func (d *door) book(t testing.TB) *ledger.Book {
-	t.Helper()
-	b, err := d.store.Book(t.Context(), store.BookQuery{Workspace: d.one.ID})
-	require.NoError(t, err)
-	require.Zero(t, b.Unexplained())
-	again, err := d.store.Recount(t.Context(), d.one.ID)
-	require.NoError(t, err)
-	require.Equal(t, again.Received, b.Received)
+func (d *door) book(tb testing.TB) *ledger.Book {
+	tb.Helper()
+	b, err := d.store.Book(tb.Context(), store.BookQuery{Workspace: d.one.ID})
+	require.NoError(tb, err)
+	require.Zero(tb, b.Unexplained())
+	again, err := d.store.Recount(tb.Context(), d.one.ID)
+	require.NoError(tb, err)
+	require.Equal(tb, again.Received, b.Received)
 	return b
 }
 
-func (d *door) views(t testing.TB) []*store.EventView {
-	t.Helper()
-	list, err := d.store.Latest(t.Context(), d.one.ID, 100)
-	require.NoError(t, err)
+func (d *door) views(tb testing.TB) []*store.EventView {
+	tb.Helper()
+	list, err := d.store.Latest(tb.Context(), d.one.ID, 100)
+	require.NoError(tb, err)
 	return list
 }
 
@@ -199,19 +199,19 @@ type captured struct {
 	Body        string            `json:"body"`
 }
 
-func readCaptured(t testing.TB) []captured {
-	t.Helper()
+func readCaptured(tb testing.TB) []captured {
+	tb.Helper()
 	raw, err := os.ReadFile("testdata/sdk.jsonl")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var all []captured
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var c captured
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		require.NoError(tb, json.Unmarshal(lines.Bytes(), &c))
 		all = append(all, c)
 	}
-	require.NotEmpty(t, all)
+	require.NotEmpty(tb, all)
 	return all
 }
 
@@ -230,12 +230,12 @@ func prefixes(list ...string) []netip.Prefix {
 }
 
 // claim takes the first batch of workspace one's dataset, as deliver would.
-func (d *door) claim(t testing.TB) *ledger.Batch {
-	t.Helper()
-	batch, _, err := d.store.Claim(t.Context(), store.ClaimRequest{
+func (d *door) claim(tb testing.TB) *ledger.Batch {
+	tb.Helper()
+	batch, _, err := d.store.Claim(tb.Context(), store.ClaimRequest{
 		Destination: d.one.Datasets[0].ID, Node: "test", Batch: ledger.NewIDs(9, d.config.Clock.Now).Next(), Lease: time.Minute, Now: d.config.Clock.Now(), MaxRows: 100, MaxBytes: 1 << 20,
 	})
-	require.NoError(t, err)
-	require.NotNil(t, batch)
+	require.NoError(tb, err)
+	require.NotNil(tb, batch)
 	return batch
 }

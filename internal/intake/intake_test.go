@@ -188,11 +188,11 @@ func TestMetricsCountRequestsAndEvents(t *testing.T) {
 	counted := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			name := f.GetName()
+			name := []string{f.GetName()}
 			for _, l := range m.GetLabel() {
-				name += " " + l.GetName() + "=" + l.GetValue()
+				name = append(name, l.GetName()+"="+l.GetValue())
 			}
-			counted[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			counted[strings.Join(name, " ")] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
 		}
 	}
 	require.Equal(t, map[string]float64{
