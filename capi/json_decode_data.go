@@ -40,7 +40,9 @@ func (d *decoder) customData(raw []byte) error {
 			})
 			return nil
 		}
-		keep(&c.Extra, key, v)
+		if !isNull(v) {
+			keep(&c.Extra, key, v)
+		}
 		return nil
 	})
 }

@@ -57,10 +57,26 @@ var plainKeys = [...]Key{
 	KeyAppUserID,
 }
 
+// isSDKOnly tells whether a key stands on no page of Meta's: its SDKs write the
+// value of these without a list, so we do.
+func isSDKOnly(k Key) bool {
+	switch k {
+	case KeyFirst5Name, KeyFirst5Last, KeyFirstInitial, KeyBirthDay, KeyBirthMonth, KeyBirthYear:
+		return true
+	default:
+		return false
+	}
+}
+
 func (u *UserData) append(w *writer) {
 	w.open("user_data")
 	for _, k := range listKeys {
-		w.list(string(k), *u.list(k), false)
+		values := *u.list(k)
+		if len(values) == 1 && isSDKOnly(k) {
+			w.text(string(k), values[0])
+			continue
+		}
+		w.list(string(k), values, false)
 	}
 	for _, k := range plainKeys {
 		if k == KeyLeadID || k == KeyFBLoginID {
