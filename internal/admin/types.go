@@ -44,16 +44,17 @@ type Delivery struct {
 	Payload     Payload       `json:"payload"`    // what leaves, byte for byte; null: none, or cleared
 }
 
-// Answer is what a destination said to one request.
+// Answer is what a destination said to one request. Where it stands for a state and
+// not for an attempt, it has neither time nor outcome nor number.
 type Answer struct {
-	At        *time.Time `json:"at"`
-	Outcome   string     `json:"outcome"` // sent, retry, refused, split, held, lost; "" while under way
-	Status    int        `json:"status"`  // HTTP; 0: there was no answer
+	At        *time.Time `json:"at,omitempty"`
+	Outcome   string     `json:"outcome,omitempty"` // sent, retry, refused, split, held, lost; "" while under way
+	Status    int        `json:"status"`            // HTTP; 0: there was no answer
 	Code      int        `json:"code"`
 	Subcode   int        `json:"subcode"`
 	FBTraceID string     `json:"fbtrace_id"`
 	Message   string     `json:"message"`
-	Events    int        `json:"events"` // how many events the request carried
+	Events    int        `json:"events,omitempty"` // how many events the request carried
 }
 
 // Note is what was left out of a payload or changed in it.
@@ -66,7 +67,7 @@ type Note struct {
 }
 
 // Payload is what leaves, byte for byte. In JSON it stands as the value it is; one
-// that is no JSON stands as a text.
+// that is no JSON, or whose bytes an encoder would change, stands as a text.
 type Payload []byte
 
 // MarshalJSON writes the payload. The encoder must not escape HTML, or the bytes
@@ -75,11 +76,21 @@ func (p Payload) MarshalJSON() ([]byte, error) {
 	switch {
 	case p == nil:
 		return []byte("null"), nil
-	case json.Valid(p):
+	case standsAsItIs(p):
 		return p, nil
 	default:
 		return json.Marshal(string(p))
 	}
+}
+
+// standsAsItIs tells whether encoding/json passes a value on unchanged: it takes blanks
+// out, and escapes two separators that JavaScript once stumbled over.
+func standsAsItIs(p []byte) bool {
+	if bytes.ContainsAny(p, "\u2028\u2029") {
+		return false
+	}
+	var b bytes.Buffer
+	return json.Compact(&b, p) == nil && bytes.Equal(b.Bytes(), p)
 }
 
 // UnmarshalJSON reads what MarshalJSON wrote.

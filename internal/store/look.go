@@ -61,6 +61,7 @@ type Attempt struct {
 const (
 	attemptBatches = 5000 // requests of the destination that are looked through
 	maxAttempts    = 20
+	clockMargin    = time.Minute // by which the clocks of two nodes may differ
 )
 
 // Attempts lists the requests that carried a delivery, newest first, at most 20. It
@@ -70,7 +71,8 @@ func (s *Store) Attempts(ctx context.Context, ws int64, delivery ledger.ID) ([]A
 	rows, err := s.read.QueryContext(ctx, `SELECT b.claimed_at, b.outcome, b.events, b.status, b.code, b.subcode, b.trace_id, b.message, b.members
 		FROM batches b JOIN deliveries d ON d.destination = b.destination JOIN events e ON e.id = d.id - d.id % 64
 		LEFT JOIN results r ON r.id = d.id
-		WHERE d.id = $1 AND e.ws = $2 AND b.id > $1 AND (COALESCE(r.batch, 0) = 0 OR b.id <= r.batch) ORDER BY b.id DESC LIMIT $3`, int64(delivery), ws, attemptBatches)
+		WHERE d.id = $1 AND e.ws = $2 AND b.id > $3 AND (COALESCE(r.batch, 0) = 0 OR b.id <= r.batch) ORDER BY b.id DESC LIMIT $4`,
+		int64(delivery), ws, int64(ledger.IDAt(delivery.Time().Add(-clockMargin))), attemptBatches)
 	if err != nil {
 		return nil, fmt.Errorf("list the attempts of delivery %s: %w", delivery, err)
 	}
