@@ -192,13 +192,33 @@ func transport() *http.Transport {
 	return t
 }
 
-// tidy clears away what has served its time, once an hour.
+// tidy clears away what has served its time, at the start and then once an hour.
 func (a *App) tidy(ctx context.Context) {
-	for a.o.Clock.Sleep(ctx, time.Hour) == nil {
-		if err := a.store.Tidy(ctx, a.o.Clock.Now()); err != nil && ctx.Err() == nil {
+	for {
+		if err := a.tidyOnce(ctx); err != nil && ctx.Err() == nil {
 			a.log.Error("tidying up failed; it is tried again in an hour", "error", err)
 		}
+		if a.o.Clock.Sleep(ctx, time.Hour) != nil {
+			return
+		}
 	}
+}
+
+func (a *App) tidyOnce(ctx context.Context) error {
+	now := a.o.Clock.Now()
+	if err := a.store.Tidy(ctx, now); err != nil {
+		return err
+	}
+	for _, w := range a.settings.Get().Workspaces {
+		n, err := a.store.PurgePayloads(ctx, w.ID, now.Add(-w.Retention.Payload))
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			a.log.Info("cleared old payloads", "workspace", w.Name, "payloads", n)
+		}
+	}
+	return nil
 }
 
 // Stop finishes the requests that are under way, then what is being sent, then

@@ -148,7 +148,9 @@ func healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz answers whether the database can be written. It asks at most once a
 // second, however often it is asked.
 type readyz struct {
-	store interface{ Ping(ctx context.Context) error }
+	store interface {
+		Ping(ctx context.Context) error
+	}
 	clock interface{ Now() time.Time }
 
 	mu   sync.Mutex

@@ -497,3 +497,28 @@ func TestOneBadRequestDoesNotFailItsGroup(t *testing.T) {
 		require.EqualValues(t, 40, b.balanced(t).Received)
 	})
 }
+
+func TestOldPayloadsAreCleared(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bench) {
+		done := b.record(t, b.event("Lead", "l1"), b.event("Lead", "l2"))
+		batch, lane := b.claim(t, func(r *store.ClaimRequest) { r.MaxRows = 1 })
+		b.settle(t, batch, lane, ledger.Sent, ledger.None)
+		n, err := b.PurgePayloads(t.Context(), b.ws, b.now.Add(-time.Hour))
+		require.NoError(t, err)
+		require.Zero(t, n, "not old enough")
+		n, err = b.PurgePayloads(t.Context(), b.ws+1, b.now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Zero(t, n, "another workspace's")
+		n, err = b.PurgePayloads(t.Context(), b.ws, b.now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		sent, err := b.Event(t.Context(), b.ws, done[0].ID)
+		require.NoError(t, err)
+		require.Nil(t, sent.Deliveries[0].Payload)
+		waiting, err := b.Event(t.Context(), b.ws, done[1].ID)
+		require.NoError(t, err)
+		require.NotNil(t, waiting.Deliveries[0].Payload, "what still has to go is kept")
+		b.balanced(t)
+	})
+}

@@ -1,0 +1,54 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// PurgePayloads clears what was sent for events of a workspace that were received
+// before the given time and are done with. The rows stay, so the book keeps its
+// figures; only what left can no longer be shown or sent again. It remembers how far
+// it came and returns how many payloads it cleared.
+func (s *Store) PurgePayloads(ctx context.Context, ws int64, before time.Time) (int, error) {
+	mark := "payloads_purged_to_" + strconv.FormatInt(ws, 10)
+	total := 0
+	for {
+		n, cleared := 0, 0
+		err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+			var from, to int64
+			err := tx.row(ctx, `SELECT CAST(value AS bigint) FROM installation WHERE name = $1`, []any{mark}, &from)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
+				return err
+			}
+			if err := tx.row(ctx, `SELECT COUNT(*), COALESCE(MAX(id), 0) FROM
+					(SELECT id FROM events WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3) AS step`,
+				[]any{from, int64(ledger.IDAt(before)), tidyRows}, &n, &to); err != nil || n == 0 {
+				return err
+			}
+			res, err := tx.exec(ctx, `UPDATE deliveries SET payload = NULL WHERE id > $1 AND id < $2 + 64 AND payload IS NOT NULL
+					AND EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id)
+					AND EXISTS (SELECT 1 FROM events e WHERE e.id = deliveries.id - deliveries.id % 64 AND e.ws = $3)`, from, to, ws)
+			if err != nil {
+				return err
+			}
+			if k, err := res.RowsAffected(); err == nil {
+				cleared = int(k)
+			}
+			_, err = tx.exec(ctx, `INSERT INTO installation (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+				mark, strconv.FormatInt(to, 10))
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("clear old payloads: %w", err)
+		}
+		if total += cleared; n < tidyRows {
+			return total, nil
+		}
+	}
+}
