@@ -1,0 +1,104 @@
+package intake_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/stretchr/testify/require"
+
+	"github.com/capiloop/capiloop/internal/intake"
+)
+
+// described is what this test reads of the OpenAPI file.
+type described struct {
+	OpenAPI string                    `yaml:"openapi"`
+	Paths   map[string]map[string]any `yaml:"paths"`
+	Parts   map[string]map[string]any `yaml:"components"`
+}
+
+func readDescribed(t *testing.T) (d described, raw string) {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/api/openapi.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(b, &d))
+	return d, string(b)
+}
+
+func TestTheOpenAPIFileDescribesWhatIsServed(t *testing.T) {
+	t.Parallel()
+	file, raw := readDescribed(t)
+	require.Equal(t, "3.1.0", file.OpenAPI)
+	var ours []string
+	for path, operations := range file.Paths {
+		post, _ := operations["post"].(map[string]any)
+		if tags, _ := post["tags"].([]any); slices.Contains(tags, any("intake")) {
+			ours = append(ours, path)
+			require.NotEmpty(t, post["operationId"], path)
+			require.NotEmpty(t, post["responses"], path)
+		}
+	}
+	require.ElementsMatch(t, intake.Routes(), ours)
+	for _, m := range regexp.MustCompile(`#/components/(\w+)/(\w+)`).FindAllStringSubmatch(raw, -1) {
+		require.Contains(t, file.Parts[m[1]], m[2], "a reference into the void")
+	}
+	d := open(t)
+	for _, path := range intake.Routes() {
+		target := strings.NewReplacer("{version}", "v26.0", "{dataset}", datasetOne).Replace(path)
+		require.Equal(t, http.StatusMethodNotAllowed, d.do(t, http.MethodGet, target, nil).Code, "%s is served, but not by GET", path)
+	}
+}
+
+func TestExamplesOfTheOpenAPIFileAreAccepted(t *testing.T) {
+	t.Parallel()
+	file, _ := readDescribed(t)
+	post := file.Paths["/v1/events"]["post"].(map[string]any)
+	content := post["requestBody"].(map[string]any)["content"].(map[string]any)
+	examples := content["application/json"].(map[string]any)["examples"].(map[string]any)
+	require.NotEmpty(t, examples)
+	for name, e := range examples {
+		body, err := json.Marshal(e.(map[string]any)["value"])
+		require.NoError(t, err)
+		a := open(t).post(t, string(body))
+		require.Equal(t, http.StatusAccepted, a.Code, "%s: %s", name, a.Body.String())
+		require.Empty(t, a.at("rejected"), name)
+	}
+}
+
+func TestExamplesOfTheAPIPageAreAccepted(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/api.md")
+	require.NoError(t, err)
+	found := regexp.MustCompile("(?s)<!-- POST (\\S+) (\\d+) -->\n```json\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	require.Len(t, found, strings.Count(string(page), "<!-- POST "))
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		want, err := strconv.Atoi(m[2])
+		require.NoError(t, err)
+		headers := []string{"Content-Type", "application/json", "Authorization", "Bearer " + keyOne}
+		if strings.Contains(m[3], "accessKey") {
+			headers = headers[:2]
+		}
+		a := open(t).do(t, http.MethodPost, m[1], strings.NewReader(strings.ReplaceAll(m[3], "THE-API-KEY", keyOne)), headers...)
+		require.Equal(t, want, a.Code, "%s: %s", m[3], a.Body.String())
+		if m[1] == "/v1/events" {
+			require.Empty(t, a.at("rejected"))
+		}
+	}
+}
+
+// An error's fix that shows an event must show one that is taken.
+func TestTheExampleInErrorsIsAccepted(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	fix := d.post(t, "").at("error", "fix").(string)
+	event := fix[strings.Index(fix, "{") : strings.Index(fix, "}}")+2]
+	a := d.post(t, event)
+	require.Equal(t, http.StatusAccepted, a.Code, a.Body.String())
+}
