@@ -1,0 +1,160 @@
+package capiloop_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/capiloop/capiloop/capi"
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+//go:generate go test -count 1 -run TestGeneratedPages -update .
+
+var update = flag.Bool("update", false, "write the generated parts of the docs anew")
+
+// TestGeneratedPages compares the parts of the pages that are made from the code. A
+// part stands between <!-- generated: NAME --> and <!-- end -->.
+func TestGeneratedPages(t *testing.T) {
+	t.Parallel()
+	for page, parts := range map[string]map[string]string{
+		"docs/states.md": {"reasons": reasonTable(t), "backoff": backoffTable()},
+		"docs/errors.md": {"catalogue": catalogueTable(), "requests": requestTable(t), "problems": problemTable(t)},
+	} {
+		old, err := os.ReadFile(page)
+		require.NoError(t, err)
+		text := string(old)
+		for name, part := range parts {
+			begin := "<!-- generated: " + name + " -->\n"
+			before, rest, ok := strings.Cut(text, begin)
+			require.True(t, ok, "%s has no part %s", page, name)
+			_, after, ok := strings.Cut(rest, "<!-- end -->")
+			require.True(t, ok, "%s: the part %s has no end", page, name)
+			text = before + begin + part + "<!-- end -->" + after
+		}
+		if *update {
+			require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
+			continue
+		}
+		require.Equal(t, text, string(old), "%s is out of date: make docs", page)
+	}
+}
+
+func row(cells ...string) string {
+	for i := range cells {
+		cells[i] = strings.ReplaceAll(strings.ReplaceAll(cells[i], "|", `\|`), "\n", " ")
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// stateOf says in which states a reason is used; the table of reasons does not know.
+var stateOf = map[ledger.Reason][]ledger.State{
+	ledger.Queued: {ledger.Waiting}, ledger.Retrying: {ledger.Waiting}, ledger.Throttled: {ledger.Waiting}, ledger.AnswerLost: {ledger.Waiting},
+	ledger.Backlog: {ledger.Waiting}, ledger.NotCountedYet: {ledger.Waiting},
+	ledger.TokenInvalid: {ledger.Held}, ledger.PermissionMissing: {ledger.Held}, ledger.DatasetOutOfReach: {ledger.Held}, ledger.Blocked: {ledger.Held},
+	ledger.UnclearRefusal: {ledger.Held}, ledger.MaybeSent: {ledger.Held}, ledger.NotCounted: {ledger.Held}, ledger.ClockAhead: {ledger.Held},
+	ledger.DestinationGone: {ledger.Held, ledger.Skipped},
+	ledger.NoConsent:       {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped},
+	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed}, ledger.InvalidEvent: {ledger.Failed}, ledger.TooLarge: {ledger.Failed},
+	ledger.PayloadPurged: {ledger.Failed},
+}
+
+func reasonTable(t *testing.T) string {
+	t.Helper()
+	reasons := ledger.Reasons()
+	delete(reasons, ledger.None)
+	for r := range reasons {
+		require.Contains(t, stateOf, r, "say in stateOf in which states the new reason is used")
+	}
+	var b strings.Builder
+	b.WriteString(row("state", "reason", "sentence") + "|---|---|---|\n")
+	for _, s := range []ledger.State{ledger.Waiting, ledger.Held, ledger.Skipped, ledger.Failed} {
+		var lines []string
+		for r, sentence := range reasons {
+			if slices.Contains(stateOf[r], s) {
+				lines = append(lines, row(string(s), "`"+string(r)+"`", sentence))
+			}
+		}
+		slices.Sort(lines)
+		b.WriteString(strings.Join(lines, ""))
+	}
+	return b.String()
+}
+
+func backoffTable() string {
+	var wait, probe []string
+	for n := 1; n == 1 || ledger.Backoff(n-1, 0) != ledger.Backoff(n, 0); n++ {
+		wait = append(wait, short(ledger.Backoff(n, 0)))
+	}
+	for n := 1; n == 1 || ledger.ProbeAfter(n-1) != ledger.ProbeAfter(n); n++ {
+		probe = append(probe, short(ledger.ProbeAfter(n)))
+	}
+	return row("what", "how long") + "|---|---|\n" +
+		row("a lane waits after its 1st, 2nd, 3rd … failure in a row", strings.Join(wait, ", ")+", and so on; from the 4th on up to a fifth less, by chance") +
+		row("a held lane is probed after", strings.Join(probe, ", ")+", and so on") +
+		row("an event without an answer is sent again for at most", short(ledger.DedupWindow)) +
+		row("an event expires", short(ledger.ExpiryMargin)+" before Meta's limit: "+days(capi.MaxAge(capi.ActionSourceWebsite))+" after it happened, "+
+			days(capi.MaxAge(capi.ActionSourcePhysicalStore))+" for `physical_store`")
+}
+
+func short(d time.Duration) string {
+	switch {
+	case d%time.Hour == 0:
+		return strconv.Itoa(int(d.Hours())) + " h"
+	case d%time.Minute == 0:
+		return strconv.Itoa(int(d.Minutes())) + " min"
+	}
+	return strconv.Itoa(int(d.Seconds())) + " s"
+}
+
+func days(d time.Duration) string { return strconv.Itoa(int(d.Hours()/24)) + " days" }
+
+// catalogueTable is for people: one entry to a line, sorted by code.
+func catalogueTable() string {
+	owner := map[capi.Owner]string{capi.OwnerYou: "you", capi.OwnerClient: "your client", capi.OwnerMeta: "Meta"}
+	does := map[capi.Handling]string{
+		capi.HandlingRetried: "sends again by itself", capi.HandlingWaits: "holds the dataset, keeps the events, probes",
+		capi.HandlingApart: "tries the events apart", capi.HandlingNever: "finds the event, fails it, sends the others",
+	}
+	var b strings.Builder
+	b.WriteString(row("code", "what", "why", "who mends it", "next step", "Capiloop") + "|---|---|---|---|---|---|\n")
+	for _, x := range capi.Catalogue() {
+		code := strconv.Itoa(x.Code)
+		if x.Subcode != 0 {
+			code = fmt.Sprintf("%d/%d", x.Code, x.Subcode)
+		}
+		b.WriteString(row(code, x.Title, x.Cause, owner[x.Owner], x.NextStep, does[x.Retried]))
+	}
+	return b.String()
+}
+
+func requestTable(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(row("status", "code", "what is wrong", "what would be right") + "|---|---|---|---|\n")
+	for _, s := range sayings(t) {
+		if s.status != "" {
+			b.WriteString(row(s.status, "`"+s.code+"`", s.reason, s.fix))
+		}
+	}
+	return b.String()
+}
+
+func problemTable(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(row("code", "", "what is wrong", "what would be right") + "|---|---|---|---|\n")
+	for _, s := range sayings(t) {
+		if s.severity != "" {
+			b.WriteString(row("`"+s.code+"`", s.severity, s.reason, s.fix))
+		}
+	}
+	return b.String()
+}
