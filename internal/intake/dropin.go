@@ -106,8 +106,10 @@ func (h *Handler) readEvents(c *call, f fields) ([]record.Item, *wrong) {
 			return nil, parameter(name+": "+p.Reason, p.Fix)
 		}
 	}
-	if code := c.URL.Query().Get("test_event_code"); defaults.testCode == "" && len(code) <= maxTestCode {
-		defaults.testCode = code
+	if code := c.URL.Query().Get("test_event_code"); code != "" && defaults.testCode == "" {
+		if p := defaults.takeTestCode(code); p != nil {
+			return nil, parameter("test_event_code: "+p.Reason, p.Fix)
+		}
 	}
 	items := make([]record.Item, 0, min(maxEvents, 1+len(data)/500))
 	var e *wrong

@@ -128,7 +128,6 @@ type member struct {
 // findData looks for the member data of an object. Without one the object is an
 // event itself.
 func findData(raw []byte) (data []byte, others []member, several bool, e *wrong) {
-	seen := make(map[string]bool)
 	eachMember(raw, func(key string, value []byte) bool {
 		if key == "data" {
 			several, data = true, value
@@ -138,6 +137,7 @@ func findData(raw []byte) (data []byte, others []member, several bool, e *wrong)
 	if !several { // an event; reading it finds what stands twice
 		return nil, nil, false, nil
 	}
+	seen := make(map[string]bool)
 	eachMember(raw, func(key string, value []byte) bool {
 		if seen[key] {
 			e = &wrong{http.StatusUnprocessableEntity, capi.ProblemDuplicateField, "the field stands twice in one object", "send it once", shortKey(key)}

@@ -71,8 +71,13 @@ func (b *buffer) String() string {
 
 func open(tb testing.TB, change ...func(*intake.Config)) *door {
 	tb.Helper()
+	return openOn(tb, filepath.Join(tb.TempDir(), "door.db"), change...)
+}
+
+func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *door {
+	tb.Helper()
 	clock := ledger.TestClock(time.Until(time.Unix(now, 0)), 1)
-	s, err := store.Open(tb.Context(), store.Config{Database: filepath.Join(tb.TempDir(), "door.db"), Clock: clock})
+	s, err := store.Open(tb.Context(), store.Config{Database: database, Clock: clock})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	applied, err := s.ApplyFile(tb.Context(), []store.FileWorkspace{

@@ -18,6 +18,7 @@ const (
 	problemConsent  = "invalid_consent"
 	problemDataset  = "invalid_dataset"
 	problemTestCode = "invalid_test_event_code"
+	problemNUL      = "nul_character"
 )
 
 // maxTestCode is longer than any test_event_code of Meta.
@@ -43,14 +44,28 @@ func (o *own) take(key string, raw []byte) (taken bool, p *capi.Problem) {
 		return true, o.takeConsent(raw)
 	case "test_event_code":
 		s, ok := scalar(raw)
-		if s = strings.TrimSpace(s); !ok && !isNull(raw) || len(s) > maxTestCode {
-			return true, refuse(key, problemTestCode, "this is no test code", "copy it from the tab Test events of the Events Manager, or leave it out")
+		if !ok && !isNull(raw) {
+			s = shape(raw) // which is none
 		}
-		o.testCode = s
+		return true, o.takeTestCode(s)
 	default:
 		return false, nil
 	}
 	return true, nil
+}
+
+// takeTestCode: Meta's are letters and digits.
+func (o *own) takeTestCode(s string) *capi.Problem {
+	s = strings.TrimSpace(s)
+	good := len(s) <= maxTestCode
+	for i := range len(s) {
+		good = good && s[i] > ' ' && s[i] < 0x7F
+	}
+	if !good {
+		return refuse("test_event_code", problemTestCode, "this is no test code", "copy it from the tab Test events of the Events Manager, or leave it out")
+	}
+	o.testCode = s
+	return nil
 }
 
 func refuse(field, code, reason, fix string) *capi.Problem {
@@ -130,6 +145,9 @@ func readItem(raw []byte, defaults own) record.Item {
 		}
 		item.Problems = capi.Problems{p}
 	}
+	if p := unstorable(event); p != nil {
+		item.Problems = append(item.Problems, *p)
+	}
 	o := defaults
 	if len(event.Unknown) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(event.Unknown)) {
@@ -145,6 +163,27 @@ func readItem(raw []byte, defaults own) record.Item {
 	}
 	item.Dataset, item.Consent, item.TestEventCode = o.dataset, o.consent, o.testCode
 	return item
+}
+
+// maxName is far above what anyone calls an event; the book has a line per name.
+const maxName = 250
+
+// unstorable finds what a database would not take: PostgreSQL has no NUL in texts, and
+// a limit for what stands in an index. Such an event would be refused each time anew,
+// with a fault of the server's.
+func unstorable(e *capi.Event) *capi.Problem {
+	switch {
+	case len(e.EventName) > maxName:
+		return refuse("event_name", capi.ProblemLongEventName, "the name has more than 250 bytes", "give a name of at most 50 characters")
+	case strings.IndexByte(e.EventName, 0) >= 0:
+		e.EventName = strings.ReplaceAll(e.EventName, "\x00", "\uFFFD")
+		return refuse("event_name", problemNUL, "the name holds a character NUL", "take it out")
+	case len(e.ActionSource) > maxName || strings.IndexByte(string(e.ActionSource), 0) >= 0:
+		return refuse("action_source", capi.ProblemActionSource, "this is no action_source that Meta knows", "give website, system_generated, phone_call …")
+	case strings.IndexByte(e.EventID, 0) >= 0:
+		return refuse("event_id", problemNUL, "the id holds a character NUL", "take it out")
+	}
+	return nil
 }
 
 // fieldNames are the names an event can have, ours included, by their letters alone.

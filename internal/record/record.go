@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/capiloop/capiloop/capi"
@@ -142,8 +143,8 @@ func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 
 // shortName keeps a hostile event name from filling the counters.
 func shortName(name string) string {
-	if len(name) > 100 {
-		return name[:100]
+	if len(name) > 100 { // PostgreSQL refuses half a letter
+		name = strings.ToValidUTF8(name[:100], "")
 	}
 	return name
 }
