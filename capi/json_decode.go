@@ -36,8 +36,10 @@ func (e *Event) UnmarshalJSON(raw []byte) error {
 	case errors.As(err, &p):
 		return p
 	default:
-		return Problem{Field: "event", Code: ProblemWrongType, Severity: SeverityError,
-			Reason: err.Error(), Fix: "send one JSON object per event, with Meta's field names"}
+		return Problem{
+			Field: "event", Code: ProblemWrongType, Severity: SeverityError,
+			Reason: err.Error(), Fix: "send one JSON object per event, with Meta's field names",
+		}
 	}
 }
 
@@ -57,8 +59,10 @@ func (d *decoder) within(name string, raw []byte, read func(key, value []byte) e
 	}
 	if len(raw) == 0 || raw[0] != '{' {
 		if name == "user_data" || name == "custom_data" {
-			return Problem{Field: name, Code: ProblemWrongType, Severity: SeverityError,
-				Reason: "want an object, got " + shape(raw), Fix: `send {"em": …}: an object with Meta's names`}
+			return Problem{
+				Field: name, Code: ProblemWrongType, Severity: SeverityError,
+				Reason: "want an object, got " + shape(raw), Fix: `send {"em": …}: an object with Meta's names`,
+			}
 		}
 		d.note(name, raw)
 		return nil
@@ -67,8 +71,7 @@ func (d *decoder) within(name string, raw []byte, read func(key, value []byte) e
 	d.path += name + "."
 	defer func() { d.path = outer }()
 	if err := object(raw, read); err != nil {
-		var p Problem
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[Problem](err); ok {
 			if !strings.HasPrefix(p.Field, d.path) {
 				p.Field = d.path + p.Field
 			}
@@ -159,8 +162,10 @@ func (d *decoder) integer(key, raw []byte) *int {
 func (d *decoder) seconds(key, raw []byte) (int64, error) {
 	s, ok := scalar(raw)
 	if !ok {
-		return 0, Problem{Field: d.path + string(key), Code: ProblemWrongType, Severity: SeverityError,
-			Reason: "want a Unix time in seconds, got " + shape(raw), Fix: "send whole seconds since 1970, such as 1759270000"}
+		return 0, Problem{
+			Field: d.path + string(key), Code: ProblemWrongType, Severity: SeverityError,
+			Reason: "want a Unix time in seconds, got " + shape(raw), Fix: "send whole seconds since 1970, such as 1759270000",
+		}
 	}
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil && n > 0 && n < 1e10 {
 		return n, nil
@@ -295,8 +300,9 @@ func (u *UserData) list(k Key) *[]string {
 		return &u.BirthMonth
 	case KeyBirthYear:
 		return &u.BirthYear
+	default:
+		return nil
 	}
-	return nil
 }
 
 // plain returns the field of a key that is never hashed, nil for other keys.
@@ -336,8 +342,9 @@ func (u *UserData) plain(k Key) *string {
 		return &u.WABusinessID
 	case KeyAppUserID:
 		return &u.AppUserID
+	default:
+		return nil
 	}
-	return nil
 }
 
 func keep(extra *map[string]json.RawMessage, key, value []byte) {

@@ -41,8 +41,10 @@ func object(raw []byte, member func(key, value []byte) error) error {
 		}
 		for _, k := range seen {
 			if bytes.Equal(k, key) {
-				return Problem{Field: string(key), Code: ProblemDuplicateField, Severity: SeverityError,
-					Reason: "the field stands twice in one object", Fix: "send it once"}
+				return Problem{
+					Field: string(key), Code: ProblemDuplicateField, Severity: SeverityError,
+					Reason: "the field stands twice in one object", Fix: "send it once",
+				}
 			}
 		}
 		seen = append(seen, key)

@@ -2,6 +2,7 @@ package capitest_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -66,11 +67,13 @@ func TestDeduplication(t *testing.T) {
 				require.Equal(t, 200, post(t, g, e).Status)
 			}
 			got := ""
+			var gotSb69 strings.Builder
 			for _, r := range g.Received() {
-				got += string(r.Outcome[0])
+				gotSb69.WriteString(string(r.Outcome[0]))
 				require.Equal(t, r.Outcome == capitest.Dropped, r.DuplicateOf != 0)
 				require.NotEmpty(t, r.Reason)
 			}
+			got += gotSb69.String()
 			require.Equal(t, c.want, got)
 			require.Len(t, g.Kept(dataset), strings.Count(c.want, "k"))
 			var kept uint64
@@ -113,9 +116,11 @@ func TestDeduplicationOfOtherSources(t *testing.T) {
 				require.Equal(t, 200, post(t, g, e).Status)
 				clk.advance(c.wait)
 			}
+			var gotSb116 strings.Builder
 			for _, r := range g.Received() {
-				got += string(r.Outcome[0])
+				gotSb116.WriteString(string(r.Outcome[0]))
 			}
+			got += gotSb116.String()
 			require.Equal(t, c.want, got)
 		})
 	}
@@ -152,7 +157,7 @@ func TestLedger(t *testing.T) {
 	t.Parallel()
 	g, _ := newGraph(func(o *capitest.Options) { o.KeepRecords, o.KeepPayloads = 1, 3 })
 	for i := range 9000 {
-		require.Equal(t, 200, post(t, g, website("Lead", fmt.Sprint(i))).Status)
+		require.Equal(t, 200, post(t, g, website("Lead", strconv.Itoa(i))).Status)
 	}
 	require.Equal(t, 200, post(t, g, website("Lead", "5"), website("Lead", "8999")).Status)
 	require.Equal(t, 2, g.Times(dataset, "Lead", "5"), "counted although the record is gone")
@@ -185,7 +190,7 @@ func TestSecondIDs(t *testing.T) {
 func TestTestEventsCount(t *testing.T) {
 	t.Parallel()
 	g, _ := newGraph()
-	e := strings.ReplaceAll(website("Lead", "1"), "@", fmt.Sprint(now))
+	e := strings.ReplaceAll(website("Lead", "1"), "@", strconv.Itoa(now))
 	require.Equal(t, 200, call(t, g, "POST", "/v25.0/1/events", `{"data":[`+e+`],"test_event_code":"TEST1","partner_agent":"pa"}`).Status)
 	r := g.Kept("1")
 	require.Len(t, r, 1)

@@ -83,8 +83,10 @@ var catalogue = map[codes]known{
 	{100, 2804036}: {400, oauth, 0, "Invalid parameter", "Invalid lead ID", "One or more lead IDs are invalid or deleted. " +
 		"A lead ID is a 15-16 digit number that Facebook made for the lead."},
 	{100, 2804043}: {400, oauth, 0, "Invalid parameter", "Missing OS version", "The extinfo of an app event needs 16 values, a2 or i2 first and the version of the operating system fifth."},
-	{100, 2804050}: {400, oauth, 0, "Invalid parameter", "You haven't added sufficient customer information parameter data for this event",
-		"This event doesn't have any customer information parameters or has a combination of parameters that is too broad to match an event to a user."},
+	{100, 2804050}: {
+		400, oauth, 0, "Invalid parameter", "You haven't added sufficient customer information parameter data for this event",
+		"This event doesn't have any customer information parameters or has a combination of parameters that is too broad to match an event to a user.",
+	},
 	{100, 2804066}: {400, oauth, 0, "Invalid parameter", "Messaging Event Invalid Event Type", "The event type of a messaging event has to be one of those supported."},
 	{100, 2804072}: {400, oauth, 0, "Invalid parameter", "Messaging Event Page Mismatch", "The page_id does not match the page of the ctwa_clid."},
 	{100, 2804087}: {400, oauth, 0, "Invalid parameter", "Messaging Event Invalid Ctwa Clid", "The ctwa_clid is missing or invalid."},

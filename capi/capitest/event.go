@@ -134,7 +134,7 @@ func (e *event) str(name string, v []byte) []byte {
 }
 
 func (e *event) readCustom(v []byte) {
-	if !isObject(v) && !isNull(v) && !(isArray(v) && len(v) == 2) { // PHP writes an empty object as []
+	if !isObject(v) && !isNull(v) && (!isArray(v) || len(v) != 2) { // PHP writes an empty object as []
 		e.kindBroken = "custom_data"
 	}
 	eachMember(v, func(name, v []byte) {
@@ -236,7 +236,7 @@ func hashKind(b []byte) int {
 		c := b[n]
 		if c >= 'A' && c <= 'F' {
 			upper = true
-		} else if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
+		} else if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 			break
 		}
 		n++
@@ -246,7 +246,7 @@ func hashKind(b []byte) int {
 		return hashNone
 	}
 	for _, c := range tail[min(1, len(tail)):] {
-		if !(c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z') {
+		if c != '_' && c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
 			return hashNone
 		}
 	}
@@ -266,7 +266,7 @@ func hashKind(b []byte) int {
 // amount reads custom_data.value: a number, or a number as text, which Meta's own
 // samples send.
 func amount(b []byte) (float64, bool) {
-	if len(b) == 0 || !(b[0] == '-' || b[0] >= '0' && b[0] <= '9') || bytes.ContainsAny(b, "xXpP_") {
+	if len(b) == 0 || (b[0] != '-' && (b[0] < '0' || b[0] > '9')) || bytes.ContainsAny(b, "xXpP_") {
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(string(b), 64)

@@ -143,7 +143,7 @@ func (g *Graph) Faults() []ActiveFault {
 	l := &g.faults
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := []ActiveFault{}
+	all := make([]ActiveFault, 0, len(l.list))
 	for _, a := range l.list {
 		all = append(all, ActiveFault{a.fault, a.left, a.hits})
 	}

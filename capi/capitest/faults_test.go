@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,20 +24,54 @@ func TestFaultCodes(t *testing.T) {
 		transient             string // true, false or absent
 		usage                 bool
 	}{
-		{1, 0, 500, "true", false}, {2, 0, 503, "true", false}, {4, 0, 400, "true", true}, {10, 0, 403, "false", false},
-		{17, 0, 400, "true", true}, {32, 0, 400, "true", true}, {100, 0, 400, "false", false}, {100, 33, 400, "false", false},
-		{102, 0, 401, "false", false}, {104, 0, 400, "false", false}, {190, 0, 401, "absent", false}, {190, 458, 400, "absent", false},
-		{190, 459, 400, "absent", false}, {190, 460, 400, "absent", false}, {190, 463, 400, "absent", false}, {190, 464, 400, "absent", false},
-		{190, 467, 400, "absent", false}, {190, 492, 400, "absent", false}, {190, 999, 400, "absent", false},
-		{200, 0, 403, "false", false}, {270, 0, 400, "false", false}, {294, 0, 403, "false", false}, {299, 0, 403, "false", false},
-		{341, 0, 400, "true", true}, {368, 0, 400, "false", false}, {613, 0, 400, "true", true}, {613, 1487742, 400, "true", true},
-		{803, 0, 400, "false", false}, {80004, 0, 400, "true", true}, {80003, 0, 400, "true", true},
-		{100, 2804001, 400, "false", false}, {100, 2804003, 400, "false", false}, {100, 2804004, 400, "false", false},
-		{100, 2804007, 400, "false", false}, {100, 2804008, 400, "false", false}, {100, 2804009, 400, "false", false},
-		{100, 2804016, 400, "false", false}, {100, 2804017, 400, "false", false}, {100, 2804019, 400, "false", false},
-		{100, 2804023, 400, "false", false}, {100, 2804030, 400, "false", false}, {100, 2804036, 400, "false", false},
-		{100, 2804043, 400, "false", false}, {100, 2804048, 400, "false", false}, {100, 2804050, 400, "false", false},
-		{100, 2804066, 400, "false", false}, {100, 2804072, 400, "false", false}, {100, 2804087, 400, "false", false},
+		{1, 0, 500, "true", false},
+		{2, 0, 503, "true", false},
+		{4, 0, 400, "true", true},
+		{10, 0, 403, "false", false},
+		{17, 0, 400, "true", true},
+		{32, 0, 400, "true", true},
+		{100, 0, 400, "false", false},
+		{100, 33, 400, "false", false},
+		{102, 0, 401, "false", false},
+		{104, 0, 400, "false", false},
+		{190, 0, 401, "absent", false},
+		{190, 458, 400, "absent", false},
+		{190, 459, 400, "absent", false},
+		{190, 460, 400, "absent", false},
+		{190, 463, 400, "absent", false},
+		{190, 464, 400, "absent", false},
+		{190, 467, 400, "absent", false},
+		{190, 492, 400, "absent", false},
+		{190, 999, 400, "absent", false},
+		{200, 0, 403, "false", false},
+		{270, 0, 400, "false", false},
+		{294, 0, 403, "false", false},
+		{299, 0, 403, "false", false},
+		{341, 0, 400, "true", true},
+		{368, 0, 400, "false", false},
+		{613, 0, 400, "true", true},
+		{613, 1487742, 400, "true", true},
+		{803, 0, 400, "false", false},
+		{80004, 0, 400, "true", true},
+		{80003, 0, 400, "true", true},
+		{100, 2804001, 400, "false", false},
+		{100, 2804003, 400, "false", false},
+		{100, 2804004, 400, "false", false},
+		{100, 2804007, 400, "false", false},
+		{100, 2804008, 400, "false", false},
+		{100, 2804009, 400, "false", false},
+		{100, 2804016, 400, "false", false},
+		{100, 2804017, 400, "false", false},
+		{100, 2804019, 400, "false", false},
+		{100, 2804023, 400, "false", false},
+		{100, 2804030, 400, "false", false},
+		{100, 2804036, 400, "false", false},
+		{100, 2804043, 400, "false", false},
+		{100, 2804048, 400, "false", false},
+		{100, 2804050, 400, "false", false},
+		{100, 2804066, 400, "false", false},
+		{100, 2804072, 400, "false", false},
+		{100, 2804087, 400, "false", false},
 		{5, 12, 400, "false", false},
 	}
 	for _, c := range cases {
@@ -51,7 +86,7 @@ func TestFaultCodes(t *testing.T) {
 			require.NotContains(t, a.Body, "%s")
 			transient := "absent"
 			if a.Error.Transient != nil {
-				transient = fmt.Sprint(*a.Error.Transient)
+				transient = strconv.FormatBool(*a.Error.Transient)
 			}
 			require.Equal(t, c.transient, transient)
 			require.Equal(t, c.usage, strings.Contains(a.Header.Get("X-Business-Use-Case-Usage"), `"estimated_time_to_regain_access":7`))
@@ -143,7 +178,7 @@ func TestFaultScope(t *testing.T) {
 		g, _ := newGraph()
 		g.Fault(capitest.Fault{Code: 190, Subcode: 463, Dataset: "other"})
 		require.Equal(t, 200, post(t, g, one).Status)
-		body := `{"data":[` + strings.ReplaceAll(one, "@", fmt.Sprint(now)) + `]}`
+		body := `{"data":[` + strings.ReplaceAll(one, "@", strconv.Itoa(now)) + `]}`
 		for range 3 {
 			require.Equal(t, "190/463", call(t, g, "POST", "/v26.0/other/events", body).code())
 			require.Equal(t, "190/463", call(t, g, "GET", "/v26.0/other?fields=id", "").code())
@@ -156,7 +191,7 @@ func TestFaultScope(t *testing.T) {
 	t.Run("by header", func(t *testing.T) {
 		t.Parallel()
 		g, _ := newGraph()
-		body := `{"data":[` + strings.ReplaceAll(one, "@", fmt.Sprint(now)) + `]}`
+		body := `{"data":[` + strings.ReplaceAll(one, "@", strconv.Itoa(now)) + `]}`
 		for header, want := range map[string]string{"190/463": "190/463", "80004": "80004/0", "nonsense": "100/0", "1/x": "100/0"} {
 			require.Equal(t, want, call(t, g, "POST", "/1/events", body, "X-Sandbox-Fault", header).code())
 		}
@@ -171,8 +206,8 @@ func TestFaultScope(t *testing.T) {
 
 // sendTo posts one event over whatever the client is.
 func sendTo(ctx context.Context, c *http.Client, base, id string) (int, error) {
-	body := `{"data":[` + strings.ReplaceAll(website("Lead", id), "@", fmt.Sprint(now)) + `]}`
-	r, err := http.NewRequestWithContext(ctx, "POST", base+"/v26.0/"+dataset+"/events?access_token=t", strings.NewReader(body))
+	body := `{"data":[` + strings.ReplaceAll(website("Lead", id), "@", strconv.Itoa(now)) + `]}`
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v26.0/"+dataset+"/events?access_token=t", strings.NewReader(body))
 	if err != nil {
 		return 0, err
 	}

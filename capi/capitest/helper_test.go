@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,8 +58,8 @@ type answer struct {
 
 func (a answer) code() string { return fmt.Sprintf("%d/%d", a.Error.Code, a.Error.Subcode) }
 
-func call(t testing.TB, g http.Handler, method, target, body string, headers ...string) answer {
-	t.Helper()
+func call(tb testing.TB, g http.Handler, method, target, body string, headers ...string) answer {
+	tb.Helper()
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Header.Set("Authorization", "Bearer token")
 	r.Header.Set("Content-Type", "application/json")
@@ -68,7 +69,7 @@ func call(t testing.TB, g http.Handler, method, target, body string, headers ...
 	w := httptest.NewRecorder()
 	g.ServeHTTP(w, r)
 	raw, err := io.ReadAll(w.Body)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	a := answer{}
 	_ = json.Unmarshal(raw, &a) // a body that is not JSON is looked at as it is
 	a.Status, a.Header, a.Body = w.Code, w.Header(), string(raw)
@@ -76,10 +77,10 @@ func call(t testing.TB, g http.Handler, method, target, body string, headers ...
 }
 
 // post sends events that are written as JSON, with @ for the clock's time.
-func post(t testing.TB, g http.Handler, events ...string) answer {
-	t.Helper()
-	data := strings.ReplaceAll(strings.Join(events, ","), "@", fmt.Sprint(now))
-	return call(t, g, "POST", "/v26.0/"+dataset+"/events", `{"data":[`+data+`]}`)
+func post(tb testing.TB, g http.Handler, events ...string) answer {
+	tb.Helper()
+	data := strings.ReplaceAll(strings.Join(events, ","), "@", strconv.Itoa(now))
+	return call(tb, g, "POST", "/v26.0/"+dataset+"/events", `{"data":[`+data+`]}`)
 }
 
 // website is an event that breaks no rule.

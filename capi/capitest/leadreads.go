@@ -243,7 +243,7 @@ func (g *Graph) formNode(f Form) map[string]any {
 		leads, _ := g.leads.selected(func(_ int, l *Lead) bool { return l.FormID == f.ID && (!organic || l.AdID == "") })
 		return len(leads)
 	}
-	questions := []any{}
+	questions := make([]any, 0, len(f.Questions))
 	for _, key := range f.Questions {
 		questions = append(questions, map[string]any{"key": key, "label": key, "type": "CUSTOM"})
 	}

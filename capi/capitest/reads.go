@@ -266,7 +266,7 @@ func (g *Graph) measured(dataset string) []Quality {
 		}
 	}
 	g.mu.Unlock()
-	lines := []Quality{}
+	lines := make([]Quality, 0, len(names))
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		c := names[name]
 		line := Quality{EventName: name, Keys: map[string]float64{}, Coverage: 100, Score: 3}

@@ -15,12 +15,12 @@ import (
 	"github.com/capiloop/capiloop/capi/capitest"
 )
 
-func get(t testing.TB, g http.Handler, target string, into any) answer {
-	t.Helper()
-	a := call(t, g, "GET", target, "")
+func get(tb testing.TB, g http.Handler, target string, into any) answer {
+	tb.Helper()
+	a := call(tb, g, "GET", target, "")
 	if into != nil {
-		require.Equal(t, 200, a.Status, a.Body)
-		require.NoError(t, json.Unmarshal([]byte(a.Body), into))
+		require.Equal(tb, 200, a.Status, a.Body)
+		require.NoError(tb, json.Unmarshal([]byte(a.Body), into))
 	}
 	return a
 }

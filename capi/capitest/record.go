@@ -124,7 +124,7 @@ type recordLog struct {
 }
 
 func newRecordLog(records, payloads int) recordLog {
-	return recordLog{first: 1, next: 1, limit: uint64(records), ring: uint64(payloads)}
+	return recordLog{first: 1, next: 1, limit: uint64(records), ring: uint64(payloads)} //nolint:gosec // both were checked to be positive
 }
 
 // add appends a record and returns its seq. The payload is copied.

@@ -91,6 +91,7 @@ func (s Switch) apply(e *event, w warningSet, err func() *graphError) *graphErro
 		return err()
 	case Warn:
 		e.warnings |= w
+	default:
 	}
 	return nil
 }
@@ -244,8 +245,9 @@ func (g *Graph) judgeLead(e *event, _ time.Time) *graphError {
 		return invalid()
 	case leadUnknown:
 		return g.rules.UnknownLead.apply(e, warnUnknownLead, invalid)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // judgeMessaging: names and ids of business messaging. Page "Business messaging".

@@ -2,6 +2,7 @@ package capitest_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,15 +184,19 @@ func TestSwitches(t *testing.T) {
 		{"capitals", func(o *capitest.Options) { o.Rules.UpperCaseHash = capitest.Reject }, with(`{"em":"` + strings.ToUpper(hash) + `"}`), "100/2804016"},
 		{"MD5", func(o *capitest.Options) { o.Rules.MD5Hash = capitest.Warn }, with(`{"em":"` + hash[:32] + `"}`), "0/0"},
 		{"strict source, no agent", func(o *capitest.Options) { o.StrictSource = true }, with(em, `"action_source":"website","event_source_url":"u"`), "100/0"},
-		{"strict source, no address", func(o *capitest.Options) { o.StrictSource = true },
-			with(`{"client_user_agent":"x","em":"`+hash+`"}`, `"action_source":"website"`), "100/0"},
+		{
+			"strict source, no address", func(o *capitest.Options) { o.StrictSource = true },
+			with(`{"client_user_agent":"x","em":"`+hash+`"}`, `"action_source":"website"`), "100/0",
+		},
 		{"strict source, none", func(o *capitest.Options) { o.StrictSource = true }, with(em, `"action_source":null`), "100/0"},
 		{"lead alone", func(o *capitest.Options) { o.RefuseLeadIDAlone = true }, with(`{"lead_id":1234567890123456}`), "100/2804050"},
 		{"unknown lead", func(o *capitest.Options) { o.Rules.UnknownLead = capitest.Warn }, with(`{"lead_id":1234567890123456}`), "0/0"},
 		{"negative", func(o *capitest.Options) { o.Rules.NegativeValue = capitest.Reject }, with(em, `"custom_data":{"value":-1}`), "100/0"},
 		{"Purchase", func(o *capitest.Options) { o.Rules.PurchaseValue = capitest.Warn }, with(em, `"event_name":"Purchase"`), "0/0"},
-		{"messaging", func(o *capitest.Options) { o.Rules.MessagingName = capitest.Off },
-			with(`{"ctwa_clid":"c"}`, `"action_source":"business_messaging"`), "0/0"},
+		{
+			"messaging", func(o *capitest.Options) { o.Rules.MessagingName = capitest.Off },
+			with(`{"ctwa_clid":"c"}`, `"action_source":"business_messaging"`), "0/0",
+		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,7 +211,7 @@ func TestSwitches(t *testing.T) {
 func TestDataMissingEmptyOrTooLong(t *testing.T) {
 	t.Parallel()
 	many := func(n int) string {
-		return `{"data":[` + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(website("Lead", "1"), "@", fmt.Sprint(now))+",", n), ",") + `]}`
+		return `{"data":[` + strings.TrimSuffix(strings.Repeat(strings.ReplaceAll(website("Lead", "1"), "@", strconv.Itoa(now))+",", n), ",") + `]}`
 	}
 	for name, body := range map[string]string{
 		"nothing": ``, "no data": `{}`, "null": `{"data":null}`, "empty": `{"data":[]}`, "object": `{"data":{}}`, "text": `{"data":"x"}`,
@@ -251,7 +256,7 @@ func TestAccess(t *testing.T) {
 		}
 		o.Datasets = map[string]capitest.Dataset{"1": {}, "2": {}, "shared": {AccessExpires: time.Unix(now+60, 0)}}
 	})
-	body := `{"data":[` + strings.ReplaceAll(website("Lead", "1"), "@", fmt.Sprint(now)) + `]}`
+	body := `{"data":[` + strings.ReplaceAll(website("Lead", "1"), "@", strconv.Itoa(now)) + `]}`
 	try := func(token, id string) answer {
 		return call(t, g, "POST", "/v26.0/"+id+"/events", body, "Authorization", "Bearer "+token)
 	}
@@ -263,9 +268,12 @@ func TestAccess(t *testing.T) {
 		status          int
 		kind            string
 	}{
-		{"unheard-of", "1", "190/0", 401, "OAuthException"}, {"old", "1", "190/463", 400, "OAuthException"},
-		{"revoked", "1", "190/460", 400, "OAuthException"}, {"one", "2", "100/33", 400, "GraphMethodException"},
-		{"all", "3", "100/33", 400, "GraphMethodException"}, {"", "1", "104/0", 400, "OAuthException"},
+		{"unheard-of", "1", "190/0", 401, "OAuthException"},
+		{"old", "1", "190/463", 400, "OAuthException"},
+		{"revoked", "1", "190/460", 400, "OAuthException"},
+		{"one", "2", "100/33", 400, "GraphMethodException"},
+		{"all", "3", "100/33", 400, "GraphMethodException"},
+		{"", "1", "104/0", 400, "OAuthException"},
 	} {
 		a := try(c.token, c.id)
 		require.Equal(t, c.want, a.code(), c)
@@ -290,7 +298,7 @@ func TestAccess(t *testing.T) {
 func TestAnyTokenUnlessSaidOtherwise(t *testing.T) {
 	t.Parallel()
 	g, _ := newGraph()
-	body := `{"data":[` + strings.ReplaceAll(website("Lead", "1"), "@", fmt.Sprint(now)) + `],"access_token":"in-body"}`
+	body := `{"data":[` + strings.ReplaceAll(website("Lead", "1"), "@", strconv.Itoa(now)) + `],"access_token":"in-body"}`
 	require.Equal(t, 200, call(t, g, "POST", "/1/events", body, "Authorization", "").Status)
 	require.Equal(t, 200, call(t, g, "POST", "/1/events?access_token=in-query", strings.Replace(body, "access_token", "x", 1), "Authorization", "").Status)
 	require.Equal(t, "190/0", call(t, g, "POST", "/1/events", body, "Authorization", "Bearer bad").code())
@@ -302,7 +310,7 @@ func TestAppSecretProof(t *testing.T) {
 	g, _ := newGraph(func(o *capitest.Options) { o.AppSecret = "test_app_secret" })
 	const right = "73132d3f623ebc21abcb96fdf09ba23f45f71bc7c6c834bea84fb1c06aab0ace"
 	require.Equal(t, right, capitest.Proof("test_app_secret", "SYNTHETICTOKEN"))
-	event := strings.ReplaceAll(website("Lead", "1"), "@", fmt.Sprint(now))
+	event := strings.ReplaceAll(website("Lead", "1"), "@", strconv.Itoa(now))
 	for proof, want := range map[string]string{right: "0/0", "": "104/0", "00": "104/0"} {
 		a := call(t, g, "POST", "/1/events", `{"data":[`+event+`],"appsecret_proof":"`+proof+`"}`, "Authorization", "Bearer SYNTHETICTOKEN")
 		require.Equal(t, want, a.code(), proof)

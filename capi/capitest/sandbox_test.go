@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,7 @@ func TestSandboxEvents(t *testing.T) {
 	t.Parallel()
 	g, _ := newGraph()
 	for i := range 25 {
-		require.Equal(t, 200, post(t, g, website("Lead", fmt.Sprint(i))).Status)
+		require.Equal(t, 200, post(t, g, website("Lead", strconv.Itoa(i))).Status)
 	}
 	require.Equal(t, 200, post(t, g, website("Lead", "3"), website("Purchase", "3")).Status)
 	type page struct {
@@ -111,7 +112,7 @@ func TestStream(t *testing.T) {
 	g, _ := newGraph()
 	s := httptest.NewServer(g)
 	defer s.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/_sandbox/stream", nil)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/_sandbox/stream", nil)
 	require.NoError(t, err)
 	res, err := s.Client().Do(r)
 	require.NoError(t, err)
@@ -213,10 +214,10 @@ func FuzzEvents(f *testing.F) {
 
 func BenchmarkEvents(b *testing.B) {
 	for _, n := range []int{1, 100} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			g, _ := newGraph()
 			user := `"em":"` + hash + `","ph":["` + hash + `"],"fn":"` + hash + `","ln":"` + hash + `","ct":"` + hash + `","country":"` + hash + `","external_id":"` + hash + `",`
-			one := strings.ReplaceAll(strings.ReplaceAll(website("Lead", "ID"), "@", fmt.Sprint(now)), `"user_data":{`, `"user_data":{`+user)
+			one := strings.ReplaceAll(strings.ReplaceAll(website("Lead", "ID"), "@", strconv.Itoa(now)), `"user_data":{`, `"user_data":{`+user)
 			events := make([]string, n)
 			id := 0
 			b.SetBytes(int64(n * len(one)))
@@ -226,7 +227,7 @@ func BenchmarkEvents(b *testing.B) {
 					id++
 					events[i] = strings.Replace(one, "ID", fmt.Sprint("event-", id), 1)
 				}
-				r := httptest.NewRequest("POST", "/v26.0/1/events", strings.NewReader(`{"data":[`+strings.Join(events, ",")+`]}`))
+				r := httptest.NewRequest(http.MethodPost, "/v26.0/1/events", strings.NewReader(`{"data":[`+strings.Join(events, ",")+`]}`))
 				r.Header.Set("Authorization", "Bearer t")
 				r.Header.Set("Content-Type", "application/json")
 				w := httptest.NewRecorder()

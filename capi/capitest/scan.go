@@ -87,23 +87,22 @@ func eachMember(b []byte, f func(name, value []byte)) {
 	}
 }
 
-// eachElement calls f with each raw element of an array until f returns false. It
-// reports whether b is an array.
-func eachElement(b []byte, f func(value []byte) bool) bool {
+// eachElement calls f with each raw element of an array until f returns false; what
+// is no array has none.
+func eachElement(b []byte, f func(value []byte) bool) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || b[i] != '[' {
-		return false
+		return
 	}
 	for i = skipSpace(b, i+1); i < len(b) && b[i] != ']'; {
 		end := skipValue(b, i)
 		if end <= i || !f(b[i:end]) {
-			return true
+			return
 		}
 		if i = skipSpace(b, end); i < len(b) && b[i] == ',' {
 			i = skipSpace(b, i+1)
 		}
 	}
-	return true
 }
 
 // text returns a string's content, a number's or a boolean's digits, nothing for

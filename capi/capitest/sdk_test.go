@@ -26,19 +26,19 @@ type captured struct {
 	Body        string            `json:"body"`
 }
 
-func readCaptured(t testing.TB) []captured {
-	t.Helper()
+func readCaptured(tb testing.TB) []captured {
+	tb.Helper()
 	raw, err := os.ReadFile("testdata/sdk.jsonl")
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	var all []captured
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var c captured
-		require.NoError(t, json.Unmarshal(lines.Bytes(), &c))
+		require.NoError(tb, json.Unmarshal(lines.Bytes(), &c))
 		all = append(all, c)
 	}
-	require.NotEmpty(t, all)
+	require.NotEmpty(tb, all)
 	return all
 }
 

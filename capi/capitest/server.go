@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -79,9 +80,7 @@ func clone[V any](m map[string]V) map[string]V {
 		return nil
 	}
 	c := make(map[string]V, len(m))
-	for k, v := range m {
-		c[k] = v
-	}
+	maps.Copy(c, m)
 	return c
 }
 

@@ -2,6 +2,7 @@ package capitest
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -104,7 +105,7 @@ func (g *Graph) tallyOf(ds, name unique.Handle[string]) *tally {
 }
 
 func (t *tally) count(r *record, by int) {
-	n := uint64(by) // minus one wraps around and subtracts
+	n := uint64(by) //nolint:gosec // minus one wraps around and subtracts
 	t.received += n
 	switch r.outcome {
 	case 0:
@@ -216,7 +217,7 @@ func (g *Graph) SecondIDs() []SecondID {
 	ids := map[thing][]string{}
 	for seq := g.log.first; seq < g.log.next; seq++ {
 		r := g.log.at(seq)
-		what := ""
+		var what string
 		switch {
 		case r.order != "":
 			what = "order " + r.order
@@ -261,9 +262,7 @@ func (g *Graph) Requests() Requests {
 	defer g.mu.Unlock()
 	r := g.requests
 	r.Refused = map[string]int{}
-	for k, v := range g.requests.Refused {
-		r.Refused[k] = v
-	}
+	maps.Copy(r.Refused, g.requests.Refused)
 	r.Sizes = slices.Clone(r.Sizes)
 	return r
 }
@@ -273,7 +272,7 @@ func (g *Graph) noteSize(events int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	q := &g.requests
-	q.Events += uint64(events)
+	q.Events += uint64(events) //nolint:gosec // a count
 	q.MaxEvents = max(q.MaxEvents, events)
 	if len(q.Sizes) >= 10_000 {
 		q.Sizes = append(q.Sizes[:0], q.Sizes[5000:]...)
@@ -285,7 +284,7 @@ func (g *Graph) noteBytes(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.requests.Count++
-	g.requests.Bytes += uint64(n)
+	g.requests.Bytes += uint64(n) //nolint:gosec // a count
 	g.requests.MaxBytes = max(g.requests.MaxBytes, n)
 }
 

@@ -76,19 +76,19 @@ func demoVisit(i int, at time.Time) event {
 
 // demoMistakes are what the door turns away, holds or mends.
 func demoMistakes(now time.Time) []event {
-	user := func(key, value string) event { return event{key: value, "client_user_agent": "Mozilla/5.0"} }
+	user := func(email string) event { return event{"em": email, "client_user_agent": "Mozilla/5.0"} }
 	base := func(id, name string, at time.Time, u event) event {
 		return event{
 			"event_name": name, "event_time": at.Unix(), "event_id": id, "action_source": "website",
 			"event_source_url": "https://avto-start.example.com/", "user_data": u,
 		}
 	}
-	ahead := base("clock-ahead", "Lead", now.Add(11*time.Minute), user("em", "clock@example.com"))
-	refused := base("no-consent", "Lead", now, user("em", "private@example.com"))
+	ahead := base("clock-ahead", "Lead", now.Add(11*time.Minute), user("clock@example.com"))
+	refused := base("no-consent", "Lead", now, user("private@example.com"))
 	refused["consent"] = "denied"
 	return []event{
-		base("too-old", "Lead", now.Add(-9*24*time.Hour), user("em", "old@example.com")),
-		base("no-value", "Purchase", now, user("em", "buyer@example.com")),
+		base("too-old", "Lead", now.Add(-9*24*time.Hour), user("old@example.com")),
+		base("no-value", "Purchase", now, user("buyer@example.com")),
 		base("nobody", "Lead", now, event{"client_user_agent": "Mozilla/5.0"}),
 		base("bad-email", "Lead", now, event{"em": "not an address", "ph": "+77015559999"}),
 		ahead, refused,

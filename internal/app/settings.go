@@ -80,7 +80,7 @@ func (a *App) reload(ctx context.Context) error {
 }
 
 func declarations(f *config.File) []store.FileWorkspace {
-	var list []store.FileWorkspace
+	list := make([]store.FileWorkspace, 0, len(f.Workspaces))
 	for _, w := range f.Workspaces {
 		d := store.FileWorkspace{Name: w.Name}
 		for _, ds := range w.Datasets {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -143,8 +144,8 @@ func (l *lane) send(ctx context.Context, account platform.Account, probe bool) t
 		if again {
 			aside = append(aside, part{ids: []ledger.ID{a.batch.Rows[0].ID}, since: a.since})
 		}
-		for i := len(v.parts) - 1; i >= 0; i-- {
-			work = append(work, part{ids: v.parts[i], since: a.since})
+		for _, v0 := range slices.Backward(v.parts) {
+			work = append(work, part{ids: v0, since: a.since})
 		}
 	}
 	return 0

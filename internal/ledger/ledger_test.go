@@ -64,7 +64,7 @@ func TestParseIDRefusesWhatStringDoesNotWrite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "text")
 		if id, err := ledger.ParseID(s); err == nil {
-			require.NotZero(t, len(id.String()))
+			require.NotEmpty(t, id.String())
 			require.GreaterOrEqual(t, int64(id), int64(0))
 		}
 	})

@@ -10,7 +10,7 @@ type Reason string
 const (
 	None Reason = ""
 
-	// waiting
+	// waiting.
 	Queued        Reason = "queued"
 	Retrying      Reason = "retrying"
 	Throttled     Reason = "throttled"
@@ -18,7 +18,7 @@ const (
 	Backlog       Reason = "destination_backing_off"
 	NotCountedYet Reason = "not_counted_yet"
 
-	// held
+	// held.
 	TokenInvalid      Reason = "token_invalid"
 	PermissionMissing Reason = "permission_missing"
 	DatasetOutOfReach Reason = "dataset_out_of_reach"
@@ -29,13 +29,13 @@ const (
 	ClockAhead        Reason = "clock"
 	DestinationGone   Reason = "destination_removed"
 
-	// skipped
+	// skipped.
 	NoConsent     Reason = "no_consent"
 	NotLive       Reason = "not_live"
 	NoDestination Reason = "no_destination"
 	Dropped       Reason = "dropped_by_person"
 
-	// failed
+	// failed.
 	Expired       Reason = "expired"
 	Refused       Reason = "refused"
 	InvalidEvent  Reason = "invalid_event"

@@ -171,21 +171,18 @@ func ahead(closing, rest []ledger.Row, limit int) []ledger.Row {
 
 func queryRows(ctx context.Context, tx *tx, query string, args ...any) ([]ledger.Row, error) {
 	rows, err := tx.query(ctx, query, args...)
+	list, err := collect(rows, err, scanRow)
 	if err != nil {
 		return nil, fmt.Errorf("choose rows: %w", err)
 	}
-	defer rows.Close()
-	var list []ledger.Row
-	for rows.Next() {
-		var r ledger.Row
-		var deadline, unknown, suspect int64
-		if err := rows.Scan(&r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.TestCode, &r.Held); err != nil {
-			return nil, fmt.Errorf("choose rows: %w", err)
-		}
-		r.Deadline, r.UnknownSince, r.SuspectSince = ledger.FromMicros(deadline), ledger.FromMicros(unknown), ledger.FromMicros(suspect)
-		list = append(list, r)
-	}
-	return list, rows.Err()
+	return list, nil
+}
+
+func scanRow(row scanner) (r ledger.Row, err error) {
+	var deadline, unknown, suspect int64
+	err = row.Scan(&r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.TestCode, &r.Held)
+	r.Deadline, r.UnknownSince, r.SuspectSince = ledger.FromMicros(deadline), ledger.FromMicros(unknown), ledger.FromMicros(suspect)
+	return r, err
 }
 
 // loadPayloads reads what the rows will carry. A payload never changes, so this
@@ -196,20 +193,18 @@ func (s *Store) loadPayloads(ctx context.Context, b *ledger.Batch) error {
 	for i, r := range b.Rows {
 		ids[i], at[r.ID] = r.ID, i
 	}
-	rows, err := s.read.QueryContext(ctx, `SELECT id, payload FROM deliveries WHERE id IN `+s.dialect.idList, idListArg(ids))
+	query := `SELECT id, payload FROM deliveries WHERE id IN ` + s.dialect.idList //nolint:gosec // a constant of forks.go
+	rows, err := s.read.QueryContext(ctx, query, idListArg(ids))
+	_, err = collect(rows, err, func(row scanner) (id ledger.ID, err error) {
+		var payload []byte
+		err = row.Scan(&id, &payload)
+		b.Rows[at[id]].Payload = payload
+		return id, err
+	})
 	if err != nil {
 		return fmt.Errorf("read payloads: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var id ledger.ID
-		var payload []byte
-		if err := rows.Scan(&id, &payload); err != nil {
-			return fmt.Errorf("read payloads: %w", err)
-		}
-		b.Rows[at[id]].Payload = payload
-	}
-	return rows.Err()
+	return nil
 }
 
 // recover settles the batches that an owner before us left open: they may have
@@ -219,20 +214,12 @@ func (s *Store) recover(ctx context.Context, tx *tx, destination int64, now time
 		id, claimed int64
 		members     []byte
 	}
-	var batches []open
 	rows, err := tx.query(ctx, `SELECT id, claimed_at, members FROM batches WHERE destination = $1 AND settled_at = 0`, destination)
+	batches, err := collect(rows, err, func(row scanner) (o open, err error) {
+		err = row.Scan(&o.id, &o.claimed, &o.members)
+		return o, err
+	})
 	if err != nil {
-		return fmt.Errorf("find open batches: %w", err)
-	}
-	for rows.Next() {
-		var o open
-		if err := rows.Scan(&o.id, &o.claimed, &o.members); err != nil {
-			_ = rows.Close()
-			return fmt.Errorf("find open batches: %w", err)
-		}
-		batches = append(batches, o)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return fmt.Errorf("find open batches: %w", err)
 	}
 	for _, o := range batches {

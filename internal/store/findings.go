@@ -40,19 +40,15 @@ func (s *Store) Raise(ctx context.Context, f ledger.Finding) error {
 func (s *Store) Findings(ctx context.Context, ws int64) ([]ledger.Finding, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT kind, subject, evidence, since, last_at, fixed_at, n FROM findings
 		WHERE ws = $1 ORDER BY CASE WHEN fixed_at = 0 THEN 0 ELSE 1 END, since DESC, kind, subject`, ws)
+	list, err := collect(rows, err, func(row scanner) (f ledger.Finding, err error) {
+		var since, last, fixed int64
+		err = row.Scan(&f.Kind, &f.Subject, &f.Evidence, &since, &last, &fixed, &f.Count)
+		f.Workspace = ws
+		f.Since, f.At, f.FixedAt = ledger.FromMicros(since), ledger.FromMicros(last), ledger.FromMicros(fixed)
+		return f, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list findings: %w", err)
 	}
-	defer rows.Close()
-	var list []ledger.Finding
-	for rows.Next() {
-		f := ledger.Finding{Workspace: ws}
-		var since, last, fixed int64
-		if err := rows.Scan(&f.Kind, &f.Subject, &f.Evidence, &since, &last, &fixed, &f.Count); err != nil {
-			return nil, fmt.Errorf("list findings: %w", err)
-		}
-		f.Since, f.At, f.FixedAt = ledger.FromMicros(since), ledger.FromMicros(last), ledger.FromMicros(fixed)
-		list = append(list, f)
-	}
-	return list, rows.Err()
+	return list, nil
 }

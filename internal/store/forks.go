@@ -67,7 +67,7 @@ func newTable(name, columns, suffix string) *table {
 		column, typ, _ := strings.Cut(c, ":")
 		t.columns, t.types = append(t.columns, column), append(t.types, typ)
 	}
-	var params, arrays []string
+	params, arrays := make([]string, 0, len(t.types)), make([]string, 0, len(t.types))
 	for i, typ := range t.types {
 		params = append(params, fmt.Sprintf("$%d", i+1))
 		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", i+1, typ))
@@ -148,18 +148,14 @@ func (s *Store) insertNew(ctx context.Context, tx *tx, t *table, rows [][]any, i
 		return fresh, nil
 	}
 	found, err := tx.query(ctx, t.unnest+" RETURNING "+t.columns[idColumn], arrays(t, rows)...)
+	ids, err := collect(found, err, scanID[int64])
 	if err != nil {
 		return nil, fmt.Errorf("insert into %s: %w", t.name, err)
 	}
-	defer found.Close()
-	for found.Next() {
-		var id int64
-		if err := found.Scan(&id); err != nil {
-			return nil, fmt.Errorf("insert into %s: %w", t.name, err)
-		}
+	for _, id := range ids {
 		fresh[id] = true
 	}
-	return fresh, found.Err()
+	return fresh, nil
 }
 
 // deletePending removes rows from the queue by their whole key and returns those
@@ -185,18 +181,14 @@ func (s *Store) deletePending(ctx context.Context, tx *tx, destination int64, ro
 	}
 	found, err := tx.query(ctx, `DELETE FROM pending p USING unnest($2::bigint[], $3::bigint[]) AS d (priority, id)
 		WHERE p.destination = $1 AND p.priority = d.priority AND p.id = d.id RETURNING p.id`, destination, priorities, ids)
+	list, err := collect(found, err, scanID[ledger.ID])
 	if err != nil {
 		return nil, fmt.Errorf("delete from pending: %w", err)
 	}
-	defer found.Close()
-	for found.Next() {
-		var id ledger.ID
-		if err := found.Scan(&id); err != nil {
-			return nil, fmt.Errorf("delete from pending: %w", err)
-		}
+	for _, id := range list {
 		gone[id] = true
 	}
-	return gone, found.Err()
+	return gone, nil
 }
 
 // tx is the writer's transaction, with statements prepared once per connection.
@@ -219,7 +211,7 @@ func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 }
 
 func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	st, err := t.stmt(ctx, query)
+	st, err := t.stmt(ctx, query) //nolint:sqlclosecheck // it stays prepared as long as the connection lives
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +219,7 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, e
 }
 
 func (t *tx) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	st, err := t.stmt(ctx, query)
+	st, err := t.stmt(ctx, query) //nolint:sqlclosecheck // it stays prepared as long as the connection lives
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +228,7 @@ func (t *tx) query(ctx context.Context, query string, args ...any) (*sql.Rows, e
 
 // row runs a query of at most one row; sql.ErrNoRows comes from Scan.
 func (t *tx) row(ctx context.Context, query string, args []any, dest ...any) error {
-	st, err := t.stmt(ctx, query)
+	st, err := t.stmt(ctx, query) //nolint:sqlclosecheck // it stays prepared as long as the connection lives
 	if err != nil {
 		return err
 	}

@@ -60,12 +60,7 @@ func TestTheBookBalancesAfterAnyHistory(t *testing.T) {
 				st := &ledger.Settlement{Batch: open, Outcome: "sent", Lane: lane}
 				for _, r := range open.Rows {
 					c := ledger.Change{Row: r, State: rapid.SampledFrom([]ledger.State{ledger.Sent, ledger.Failed, ledger.Held, ledger.Waiting}).Draw(rt, "state")}
-					switch c.State {
-					case ledger.Failed:
-						c.Why = ledger.Refused
-					case ledger.Held:
-						c.Why = ledger.MaybeSent
-					}
+					c.Why = map[ledger.State]ledger.Reason{ledger.Failed: ledger.Refused, ledger.Held: ledger.MaybeSent}[c.State]
 					st.Changes = append(st.Changes, c)
 				}
 				st.Lane.Held = rapid.SampledFrom([]ledger.Reason{ledger.None, ledger.TokenInvalid}).Draw(rt, "held")

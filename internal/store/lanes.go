@@ -11,8 +11,6 @@ import (
 
 const laneColumns = `owner, epoch, lease_until, due_at, failures, held, held_since, probes, accepted_at, status, code, subcode, trace_id, message`
 
-type scanner interface{ Scan(dest ...any) error }
-
 func scanLane(row scanner, l *ledger.Lane) error {
 	var lease, due, since, accepted int64
 	if err := row.Scan(&l.Owner, &l.Epoch, &lease, &due, &l.Failures, &l.Held, &since, &l.Probes, &accepted,
@@ -36,7 +34,7 @@ func (s *Store) Lane(ctx context.Context, destination int64) (ledger.Lane, error
 
 func (s *Store) lockLane(ctx context.Context, tx *tx, destination int64) (ledger.Lane, error) {
 	l := ledger.Lane{Destination: destination}
-	st, err := tx.stmt(ctx, `SELECT `+laneColumns+` FROM lanes WHERE destination = $1`+s.dialect.lock)
+	st, err := tx.stmt(ctx, `SELECT `+laneColumns+` FROM lanes WHERE destination = $1`+s.dialect.lock) //nolint:sqlclosecheck // it stays prepared as long as the connection lives
 	if err != nil {
 		return l, err
 	}

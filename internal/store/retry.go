@@ -60,22 +60,8 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 			WHERE r.id > $1 AND r.id < $2 AND r.state = 'failed' AND e.ws = $3 AND d.deadline > $4 AND d.payload IS NOT NULL
 				AND (CAST($5 AS bigint) = 0 OR d.destination = $5) AND ($6 = '' OR r.reason = $6) ORDER BY r.id LIMIT $7`,
 			int64(after), before, q.Workspace, ledger.Micros(q.Now), q.Destination, string(q.Reason), retryRows)
+		list, err := collect(rows, err, scanFailed)
 		if err != nil {
-			return err
-		}
-		var list []failedRow
-		for rows.Next() {
-			var f failedRow
-			var deadline int64
-			if err := rows.Scan(&f.row.ID, &f.destination, &f.row.Priority, &deadline, &f.row.TestCode, &f.row.Workspace, &f.row.Source, &f.row.Name,
-				&f.eventID, &f.reason, &f.row.Tries, &f.row.Size); err != nil {
-				_ = rows.Close()
-				return err
-			}
-			f.row.Deadline = ledger.FromMicros(deadline)
-			list = append(list, f)
-		}
-		if err := rows.Close(); err != nil {
 			return err
 		}
 		for _, f := range list {
@@ -96,6 +82,14 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 		s.wakes.wakeAll()
 	}
 	return n, last, err
+}
+
+func scanFailed(row scanner) (f failedRow, err error) {
+	var deadline int64
+	err = row.Scan(&f.row.ID, &f.destination, &f.row.Priority, &deadline, &f.row.TestCode, &f.row.Workspace, &f.row.Source, &f.row.Name,
+		&f.eventID, &f.reason, &f.row.Tries, &f.row.Size)
+	f.row.Deadline = ledger.FromMicros(deadline)
+	return f, err
 }
 
 // requeue takes the event id back and queues the delivery; false says that the id

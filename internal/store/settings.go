@@ -103,19 +103,14 @@ func applyDestination(ctx context.Context, tx *tx, ws int64, d FileDestination, 
 func (s *Store) Removed(ctx context.Context) ([]ledger.Destination, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT id, ws, kind, name FROM destinations d WHERE archived_at > 0
 		AND EXISTS (SELECT 1 FROM pending p WHERE p.destination = d.id)`)
+	list, err := collect(rows, err, func(row scanner) (d ledger.Destination, err error) {
+		err = row.Scan(&d.ID, &d.Workspace, &d.Kind, &d.Name)
+		return d, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list removed destinations: %w", err)
 	}
-	defer rows.Close()
-	var list []ledger.Destination
-	for rows.Next() {
-		var d ledger.Destination
-		if err := rows.Scan(&d.ID, &d.Workspace, &d.Kind, &d.Name); err != nil {
-			return nil, fmt.Errorf("list removed destinations: %w", err)
-		}
-		list = append(list, d)
-	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // SetRemoved holds the lane of a destination that vanished from the settings, or
@@ -162,21 +157,16 @@ func (s *Store) AddAPIKey(ctx context.Context, ws int64, name string, hash [32]b
 // APIKeys lists the keys that are in force.
 func (s *Store) APIKeys(ctx context.Context) ([]APIKey, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT k.id, w.name, k.name, k.hash, k.hint FROM api_keys k JOIN workspaces w ON w.id = k.ws WHERE k.revoked_at = 0 ORDER BY k.id`)
+	list, err := collect(rows, err, func(row scanner) (k APIKey, err error) {
+		var hash []byte
+		err = row.Scan(&k.ID, &k.Workspace, &k.Name, &hash, &k.Hint)
+		copy(k.Hash[:], hash)
+		return k, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list API keys: %w", err)
 	}
-	defer rows.Close()
-	var list []APIKey
-	for rows.Next() {
-		var k APIKey
-		var hash []byte
-		if err := rows.Scan(&k.ID, &k.Workspace, &k.Name, &hash, &k.Hint); err != nil {
-			return nil, fmt.Errorf("list API keys: %w", err)
-		}
-		copy(k.Hash[:], hash)
-		list = append(list, k)
-	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // Value returns a value of the installation, and keeps the one given if there is

@@ -138,21 +138,13 @@ func (s *Store) forgetSeen(ctx context.Context, before ledger.ID) (int, error) {
 			id, destination int64
 			name, eventID   string
 		}
-		var list []old
 		rows, err := tx.query(ctx, `SELECT d.id, d.destination, e.name, e.event_id FROM events e JOIN deliveries d ON d.id > e.id AND d.id < e.id + 64
 			WHERE e.id > $1 AND e.id < $2 ORDER BY e.id, d.id LIMIT $3`, from, int64(before), tidyRows)
+		list, err := collect(rows, err, func(row scanner) (o old, err error) {
+			err = row.Scan(&o.id, &o.destination, &o.name, &o.eventID)
+			return o, err
+		})
 		if err != nil {
-			return err
-		}
-		for rows.Next() {
-			var o old
-			if err := rows.Scan(&o.id, &o.destination, &o.name, &o.eventID); err != nil {
-				_ = rows.Close()
-				return err
-			}
-			list = append(list, o)
-		}
-		if err := rows.Close(); err != nil {
 			return err
 		}
 		n = len(list)

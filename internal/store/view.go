@@ -84,18 +84,10 @@ func (s *Store) Event(ctx context.Context, ws int64, id ledger.ID) (*EventView, 
 	}
 	v.Time, v.Came = ledger.FromMicros(at), capi.KeySet(came) //nolint:gosec // a bit set keeps its bits
 	rows, err := s.read.QueryContext(ctx, viewQuery, int64(v.ID))
-	if err != nil {
+	if v.Deliveries, err = collect(rows, err, scanDelivery); err != nil {
 		return nil, fmt.Errorf("read the deliveries of event %s: %w", id, err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		d, err := scanDelivery(rows)
-		if err != nil {
-			return nil, fmt.Errorf("read the deliveries of event %s: %w", id, err)
-		}
-		v.Deliveries = append(v.Deliveries, d)
-	}
-	return v, rows.Err()
+	return v, nil
 }
 
 func scanDelivery(row scanner) (DeliveryView, error) {
@@ -140,19 +132,8 @@ func scanDelivery(row scanner) (DeliveryView, error) {
 // Latest returns the newest events of a workspace, newest first.
 func (s *Store) Latest(ctx context.Context, ws int64, limit int) ([]*EventView, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT id FROM events WHERE ws = $1 ORDER BY id DESC LIMIT $2`, ws, limit)
+	ids, err := collect(rows, err, scanID[ledger.ID])
 	if err != nil {
-		return nil, fmt.Errorf("list events: %w", err)
-	}
-	var ids []ledger.ID
-	for rows.Next() {
-		var id ledger.ID
-		if err := rows.Scan(&id); err != nil {
-			_ = rows.Close()
-			return nil, fmt.Errorf("list events: %w", err)
-		}
-		ids = append(ids, id)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, fmt.Errorf("list events: %w", err)
 	}
 	list := make([]*EventView, 0, len(ids))

@@ -113,16 +113,14 @@ func sendOnly(err error) bool {
 }
 
 func reason(err error) string {
-	var e *capi.APIError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*capi.APIError](err); ok {
 		return e.Explanation().Title + "."
 	}
 	return err.Error()
 }
 
 func nextStep(err error) string {
-	var e *capi.APIError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*capi.APIError](err); ok {
 		return e.Explanation().NextStep
 	}
 	return "Try again."

@@ -150,14 +150,14 @@ func words(e *capi.APIError) string {
 }
 
 func accessReason(e *capi.APIError) ledger.Reason {
-	switch {
-	case e.Code == 190, e.Code == 102, e.Code == 104:
+	switch e.Code {
+	case 190, 102, 104:
 		return ledger.TokenInvalid
-	case e.Code == 100, e.Code == 803:
+	case 100, 803:
 		return ledger.DatasetOutOfReach
-	case e.Code == 368:
+	case 368:
 		return ledger.Blocked
-	case e.Code == 0:
+	case 0:
 		return ledger.TokenInvalid // refused by our own client: settings that cannot work
 	}
 	return ledger.PermissionMissing
