@@ -49,7 +49,7 @@ func (w words) bookView(b *admin.Ledger, d []admin.Destination, f []admin.Findin
 		state ledger.State
 		n     int64
 	}{{ledger.Sent, b.Sent}, {ledger.Waiting, b.Waiting}, {ledger.Held, b.Held}, {ledger.Skipped, b.Skipped}, {ledger.Failed, b.Failed}} {
-		v.Tiles = append(v.Tiles, tile{string(t.state), t.n, w.say("state." + string(t.state))})
+		v.Tiles = append(v.Tiles, tile{string(t.state), t.n, w.say("tile." + string(t.state))})
 		if t.n != 0 {
 			parts = append(parts, w.count("book.part."+string(t.state), t.n))
 		}
@@ -113,7 +113,7 @@ type way struct {
 
 // step is one station of a life line.
 type step struct {
-	Kind  string // for the dot's colour: a state, or plain
+	Kind  string // for the dot's colour: a state, or step
 	Head  string
 	At    *time.Time
 	Text  string
@@ -147,7 +147,7 @@ func (w words) eventView(e *admin.Event) *eventView {
 }
 
 func (w words) receivedStep(e *admin.Event) step {
-	s := step{Kind: "plain", Head: w.say("life.received"), At: &e.ReceivedAt, Keys: w.keys(e.KeysCame)}
+	s := step{Kind: "step", Head: w.say("life.received"), At: &e.ReceivedAt, Keys: w.keys(e.KeysCame)}
 	s.Text = w.say("life.received.text", e.Source) + " "
 	if len(s.Keys) > 0 {
 		s.Text += w.say("life.received.keys")
@@ -159,7 +159,10 @@ func (w words) receivedStep(e *admin.Event) step {
 
 // encodedStep tells what became of each key: kept, or left out and why.
 func (w words) encodedStep(e *admin.Event, d admin.Delivery) step {
-	s := step{Kind: "plain", Head: w.say("life.encoded"), Text: w.say("life.encoded.text"), Keys: w.keys(d.KeysKept)}
+	s := step{Kind: "step", Head: w.say("life.encoded"), Text: w.say("life.encoded.text"), Keys: w.keys(d.KeysKept)}
+	if len(s.Keys) > 0 {
+		s.Text += " " + w.say("life.kept")
+	}
 	told := make(map[string]bool)
 	for _, key := range e.KeysCame {
 		if slices.Contains(d.KeysKept, key) {
@@ -193,10 +196,10 @@ func (w words) attemptSteps(d admin.Delivery) []step {
 	shown := len(d.Answers)
 	first := max(d.Attempts, shown) - shown
 	if first > 0 && shown > 0 {
-		list = append(list, step{Kind: "plain", Head: "…", Text: w.count("life.earlier", int64(first))})
+		list = append(list, step{Kind: "step", Head: "…", Text: w.count("life.earlier", int64(first))})
 	}
 	for i, a := range slices.Backward(d.Answers) {
-		s := step{Kind: "plain", Head: w.say("life.attempt", first+shown-i), At: a.At, Said: a.Message}
+		s := step{Kind: "step", Head: w.say("life.attempt", first+shown-i), At: a.At, Said: a.Message}
 		outcome := a.Outcome
 		if outcome == "" {
 			outcome = "underway"
@@ -227,7 +230,7 @@ func (w words) lastStep(d admin.Delivery) step {
 		s.More = append(s.More, w.say("life.deadline", d.Deadline))
 	}
 	if d.FBTraceID != "" {
-		s.Codes = &admin.Answer{FBTraceID: d.FBTraceID}
+		s.More = append(s.More, w.say("life.receipt", d.FBTraceID))
 	}
 	return s
 }

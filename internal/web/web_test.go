@@ -119,7 +119,7 @@ func TestAnEventsPage(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"sent":     {"Attempt 1", "Attempt 2", "Service temporarily unavailable", "TRACE-GOOD", "the number has no country code", "What left, byte for byte"},
 		"failed":   {"The dataset refused it.", "Your purchase event does not include a currency.", "2804009"},
-		"clock":    {ledger.ClockAhead.Sentence()[:20], "Held for your OK"},
+		"clock":    {ledger.ClockAhead.Sentence()[:20], "Held"},
 		"held":     {"Unsupported post request", "Next try: 30 November 2026, 14:00:30 UTC.", "The dataset takes it until"},
 		"skipped":  {"Not sent (rightly)", "Nothing is kept"},
 		"doubtful": {"For 47 hours no answer came"},

@@ -46,14 +46,14 @@ type World struct {
 }
 
 // New returns a world without events.
-func New(t testing.TB) *World {
-	t.Helper()
+func New(tb testing.TB) *World {
+	tb.Helper()
 	// A billionth of the real speed: no test lives to see the clock move.
 	clock := ledger.TestClock(time.Until(Now), 1e-9)
-	s, err := store.Open(t.Context(), store.Config{Database: filepath.Join(t.TempDir(), "capiloop.db"), Clock: clock})
-	must(t, err)
-	t.Cleanup(func() { must(t, s.Close()) })
-	w := &World{T: t, Store: s, IDs: ledger.NewIDs(s.Node(), func() time.Time { return Now }), Platforms: make(map[string]platform.Platform)}
+	s, err := store.Open(tb.Context(), store.Config{Database: filepath.Join(tb.TempDir(), "capiloop.db"), Clock: clock})
+	must(tb, err)
+	tb.Cleanup(func() { must(tb, s.Close()) })
+	w := &World{T: tb, Store: s, IDs: ledger.NewIDs(s.Node(), func() time.Time { return Now }), Platforms: make(map[string]platform.Platform)}
 	w.Apply(First, Second)
 	w.Admin = admin.New(admin.Config{
 		Store: s, Settings: w.Settings, Platforms: w.Platforms, Clock: clock,
@@ -73,7 +73,7 @@ func (w *World) Apply(datasets ...string) {
 	must(w.T, err)
 	w.Workspaces = applied.Workspaces
 	w.Targets = make(map[string]ledger.Destination)
-	var list []*config.Workspace
+	list := make([]*config.Workspace, 0, len(files))
 	for _, f := range files {
 		ws := &config.Workspace{ID: applied.Workspaces[f.Name], Name: f.Name, APIKeys: []config.APIKey{config.NewAPIKey("web", "key-of-"+f.Name)}}
 		for _, d := range f.Destinations {
@@ -193,9 +193,9 @@ func (w *World) Fill() map[string]*ledger.Event {
 	return all
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
+func must(tb testing.TB, err error) {
+	tb.Helper()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
