@@ -270,7 +270,7 @@ func TestContentTypesAndPackedBodies(t *testing.T) {
 		{"identity", "application/json", "identity", lead("a"), 202, ""},
 		{"not gzip", "application/json", "gzip", lead("a"), 400, "body_unreadable"},
 		{"gzip cut off", "application/json", "gzip", pack(lead("a"))[:60], 400, "body_unreadable"},
-		{"gzip that swells", "application/json", "gzip", pack(strings.Repeat(" ", 64<<20)), 413, "too_large"},
+		{"gzip that swells", "application/json", "gzip", pack(strings.Repeat(" ", 9<<20)), 413, "too_large"},
 		{"brotli", "application/json", "br", "x", 415, "unsupported_encoding"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
