@@ -142,7 +142,9 @@ func (c *checker) actionSource() {
 	case ActionSourceEmail, ActionSourceWebsite, ActionSourceApp, ActionSourcePhoneCall, ActionSourceChat,
 		ActionSourcePhysicalStore, ActionSourceSystemGenerated, ActionSourceBusinessMessaging, ActionSourceOther:
 	case "":
-		c.refuse("action_source", ProblemNoActionSource, "the event does not say where it took place", "give website, system_generated, physical_store …")
+		// Meta's page calls it required, yet several of Meta's own samples leave it
+		// out: the event is not lost here for what Meta may well take.
+		c.warn("action_source", ProblemNoActionSource, "the event does not say where it took place", "give website, system_generated, physical_store …")
 	default:
 		c.refuse("action_source", ProblemActionSource, "Meta knows no such action source",
 			"use email, website, app, phone_call, chat, physical_store, system_generated, business_messaging or other")

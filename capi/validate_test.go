@@ -100,7 +100,7 @@ var validateCases = map[string]struct {
 	"C122: 30 s ahead":    {aged(-30*time.Second, ActionSourceChat), nil},
 	"C122: 10 min ahead":  {aged(-10*time.Minute, ActionSourceChat), []string{"error event_time in_future"}},
 	"milliseconds":        {func(e *Event) { e.EventTime = validateNow.UnixMilli() }, []string{"error event_time in_future"}},
-	"no source":           {func(e *Event) { e.ActionSource = "" }, []string{"error action_source action_source_missing"}},
+	"no source":           {func(e *Event) { e.ActionSource = "" }, []string{"warning action_source action_source_missing"}},
 	"unknown source":      {func(e *Event) { e.ActionSource = "shop" }, []string{"error action_source action_source_unknown"}},
 	"source in capitals":  {func(e *Event) { e.ActionSource = " Website" }, nil},
 	"website without URL": {func(e *Event) { e.EventSourceURL = "" }, []string{"warning event_source_url event_source_url_missing"}},
