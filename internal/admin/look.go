@@ -60,6 +60,8 @@ func (a *Admin) Event(ctx context.Context, by Actor, ws string, id ledger.ID) (*
 			answer.At, answer.Outcome, answer.Events = when(t.At), t.Outcome, t.Events
 			e.Deliveries[i].Answers = append(e.Deliveries[i].Answers, *answer)
 		}
+		// A request that was divided is no try of the row, but it carried it all the same.
+		e.Deliveries[i].Attempts = max(d.Tries, len(attempts))
 	}
 	return e, nil
 }

@@ -33,7 +33,7 @@ const shownEvents = 50
 // Links are addresses outside of these pages; an empty one is not shown.
 type Links struct {
 	Sandbox string // the stand-in's page
-	API     string // where events are posted to
+	API     string // base address of the API, "http://127.0.0.1:8080"
 }
 
 // Config is what the pages work with.
@@ -122,7 +122,13 @@ func (h *Handler) knows(host string) bool {
 		return true
 	}
 	name, _, err := net.SplitHostPort(host)
-	return err == nil && slices.Contains(h.c.Hosts, name)
+	if err != nil {
+		return false
+	}
+	if strings.Contains(name, ":") { // an IPv6 address lost its brackets
+		name = "[" + name + "]"
+	}
+	return slices.Contains(h.c.Hosts, name)
 }
 
 func (h *Handler) showBook(w http.ResponseWriter, r *http.Request) {

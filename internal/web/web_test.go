@@ -24,8 +24,8 @@ const host = "127.0.0.1:8080"
 func pages(t *testing.T, a admin.Actions) *web.Handler {
 	t.Helper()
 	h, err := web.New(web.Config{
-		Actions: a, Workspace: admintest.Shop, Hosts: []string{host, "localhost"}, Live: true,
-		Links: web.Links{Sandbox: "http://127.0.0.1:8081/", API: "http://127.0.0.1:8080/v1/events"},
+		Actions: a, Workspace: admintest.Shop, Hosts: []string{host, "localhost", "[::1]"}, Live: true,
+		Links: web.Links{Sandbox: "http://127.0.0.1:8081/", API: "http://127.0.0.1:8080"},
 	})
 	require.NoError(t, err)
 	t.Cleanup(h.Close)
@@ -189,8 +189,8 @@ func TestOnlyOurHosts(t *testing.T) {
 	t.Parallel()
 	h := pages(t, admintest.New(t))
 	for name, want := range map[string]int{
-		host: 200, "localhost:9999": 200, "LOCALHOST:1": 200, "localhost": 200,
-		"127.0.0.1": 421, "127.0.0.1:8081": 421, "attacker.example.com": 421, "attacker.example.com:8080": 421, "": 421, "localhost.example.com": 421,
+		host: 200, "localhost:9999": 200, "LOCALHOST:1": 200, "localhost": 200, "[::1]:8080": 200, "[::1]": 200,
+		"127.0.0.1": 421, "127.0.0.1:8081": 421, "attacker.example.com": 421, "attacker.example.com:8080": 421, "": 421, "localhost.example.com": 421, "[::2]:8080": 421,
 	} {
 		w := get(t, h, "/", func(r *http.Request) { r.Host = name })
 		require.Equal(t, want, w.Code, name)
