@@ -17,7 +17,7 @@ import (
 
 // stillToCome lists pages that others write: a link to one may hang until it is
 // there, and then its line here must go.
-var stillToCome = map[string]bool{}
+var stillToCome = map[string]bool{"docs/performance.md": true}
 
 // pages are all Markdown files of the repository, by path.
 func pages(t *testing.T) map[string]string {
