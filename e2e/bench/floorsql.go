@@ -48,7 +48,7 @@ type floorResult struct {
 // rawSQLite writes made-up rows in groups, one transaction each, for two seconds or
 // until so many rows are stored.
 func rawSQLite(ctx context.Context, file string, rows, group int, wide bool) (err error) {
-	q := url.Values{"_pragma": {"page_size(8192)", "journal_mode(WAL)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "cache_size(-16000)"}}
+	q := url.Values{"_pragma": {"page_size(8192)", "synchronous(FULL)", "wal_autocheckpoint(4000)", "cache_size(-16000)"}, "_journal_mode": {"WAL"}}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+q.Encode())
 	if err != nil {
 		return err

@@ -209,6 +209,7 @@ func (s *Store) repeat(ctx context.Context, tx *tx, p pair) (ledger.ID, error) {
 func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 	var events, deliveries, pending, results [][]any
 	var last *ledger.Event
+	ahead := make(map[ledger.Finding]time.Time)
 	for _, p := range fresh {
 		e, d := p.event, p.delivery
 		if e != last {
@@ -229,6 +230,9 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 		held, priority := "", d.Priority
 		if d.State == ledger.Held {
 			held, priority = string(d.Reason), ledger.Parked
+			if d.Reason == ledger.ClockAhead {
+				ahead[clockFinding(e.Workspace, e.Source, e.Name)] = e.ID.Time()
+			}
 		}
 		pending = append(pending, []any{
 			d.Destination, int64(priority), int64(d.ID), e.Workspace, e.Source, e.Name, int64(len(d.Payload)),
@@ -243,7 +247,18 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 			return err
 		}
 	}
+	for f, at := range ahead {
+		f.At = at
+		if err := raise(ctx, tx, f); err != nil {
+			return err
+		}
+	}
 	return s.notify(ctx, tx, pending)
+}
+
+// clockFinding says that a source's clock is ahead.
+func clockFinding(ws int64, source, name string) ledger.Finding {
+	return ledger.Finding{Workspace: ws, Kind: ledger.FindingClock, Subject: source + "/" + name}
 }
 
 // notes keeps the problems of a delivery as JSON; none, as nearly always, is "".

@@ -405,6 +405,11 @@ func TestEventsFromTheFutureWait(t *testing.T) {
 		e.Deliveries[0].State, e.Deliveries[0].Reason, e.Deliveries[0].DueAt = ledger.Held, ledger.ClockAhead, b.now.Add(11*time.Minute)
 		b.record(t, e)
 		require.EqualValues(t, 1, b.balanced(t).By[ledger.Held][ledger.ClockAhead])
+		findings, err := b.Findings(t.Context(), b.ws)
+		require.NoError(t, err)
+		require.Len(t, findings, 1, "whoever sends them is told")
+		require.Equal(t, ledger.FindingClock, findings[0].Kind)
+		require.True(t, findings[0].FixedAt.IsZero())
 		n, err := b.Decide(t.Context(), store.RetryQuery{Workspace: b.ws, Now: b.now}, true)
 		require.NoError(t, err)
 		require.Zero(t, n, "nobody can release it before its time")
@@ -412,6 +417,9 @@ func TestEventsFromTheFutureWait(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, n)
 		require.EqualValues(t, 1, b.balanced(t).Total(ledger.Waiting))
+		findings, err = b.Findings(t.Context(), b.ws)
+		require.NoError(t, err)
+		require.False(t, findings[0].FixedAt.IsZero(), "it is fixed once the time has come")
 	})
 }
 

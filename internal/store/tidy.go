@@ -55,12 +55,42 @@ func (s *Store) ReleaseDue(ctx context.Context, destination int64, now time.Time
 			return err
 		}
 		n = len(rows)
-		return unpark(ctx, tx, destination, rows)
+		if err := unpark(ctx, tx, destination, rows); err != nil {
+			return err
+		}
+		return clockCaughtUp(ctx, tx, destination, rows, now)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("release rows of destination %d: %w", destination, err)
 	}
 	return n, nil
+}
+
+// clockCaughtUp closes the findings about a clock that is ahead, once none of the
+// source's events waits for its time any more.
+func clockCaughtUp(ctx context.Context, tx *tx, destination int64, released []ledger.Row, now time.Time) error {
+	done := make(map[ledger.Finding]bool)
+	for _, r := range released {
+		f := clockFinding(r.Workspace, r.Source, r.Name)
+		if done[f] {
+			continue
+		}
+		done[f] = true
+		var left int64
+		err := tx.row(ctx, `SELECT COUNT(*) FROM pending WHERE destination = $1 AND priority = 9 AND held = $2 AND ws = $3 AND source = $4 AND name = $5`,
+			[]any{destination, string(ledger.ClockAhead), r.Workspace, r.Source, r.Name}, &left)
+		if err != nil {
+			return fmt.Errorf("look for events of the future: %w", err)
+		}
+		if left > 0 {
+			continue
+		}
+		f.At = now
+		if err := fix(ctx, tx, f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // unpark puts parked rows back into the lane, with a clean slate: doubts that a
