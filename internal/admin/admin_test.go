@@ -211,7 +211,8 @@ func TestFindingsAndDestinations(t *testing.T) {
 	w.Fill()
 	found, err := w.Findings(t.Context(), reader, admintest.Shop)
 	require.NoError(t, err)
-	require.Len(t, found, 1)
+	require.Len(t, found, 2)
+	require.Equal(t, "clock:web/Lead", found[1].ID)
 	require.Equal(t, "access:1002", found[0].ID)
 	require.Equal(t, "open", found[0].State)
 	require.Contains(t, found[0].MessageForClient, "1002")
@@ -371,7 +372,7 @@ func TestDoctor(t *testing.T) {
 	require.True(t, r.OK)
 	require.Contains(t, r.Datasets[0].Checks[2].Sentence, "counts like any other event")
 	b := <-p.sent
-	require.Equal(t, "TEST1", b.TestCode)
+	require.Equal(t, "TEST1", b.Envelope.TestCode)
 	require.NotContains(t, string(b.Rows[0].Payload), "doctor@example.com")
 	require.Contains(t, string(b.Rows[0].Payload), `"event_time":`+strconv.FormatInt(admintest.Now.Unix(), 10))
 

@@ -119,7 +119,7 @@ func (a *Admin) sendTest(ctx context.Context, p platform.Platform, account platf
 		return c
 	}
 	outcome := p.Send(ctx, account, &ledger.Batch{
-		Destination: d.ID, ClaimedAt: now, TestCode: code,
+		Destination: d.ID, ClaimedAt: now, Envelope: ledger.Envelope{TestCode: code},
 		Rows: []ledger.Row{{Workspace: d.Workspace, Name: testEvent, Payload: x.Payload, Size: len(x.Payload)}},
 	})
 	answer := ledger.AnswerOf(outcome)

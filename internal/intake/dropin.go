@@ -94,9 +94,9 @@ func (h *Handler) readEvents(c *call, f fields) ([]record.Item, *wrong) {
 		return nil, parameter("param data must be an array, got "+shape(data), "send data: [{…},{…}]")
 	}
 	var defaults own
-	for _, name := range []string{"test_event_code", "consent"} {
+	for _, name := range []string{"test_event_code", "partner_agent", "consent"} {
 		raw, present, ok := f.json(name)
-		if name == "test_event_code" || !ok {
+		if name != "consent" || !ok {
 			raw, present = f.quoted(name)
 		}
 		if !present {

@@ -176,7 +176,7 @@ func TestFormsOfTheDropIn(t *testing.T) {
 			}
 			require.EqualValues(t, 2, a.at("events_received"))
 			batch := d.claim(t)
-			require.Equal(t, "TEST7", batch.TestCode, "the caller's test code goes before the dataset's")
+			require.Equal(t, "TEST7", batch.Envelope.TestCode, "the caller's test code goes before the dataset's")
 		})
 	}
 }

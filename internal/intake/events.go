@@ -116,7 +116,7 @@ func readBatch(raw []byte) (batch, *wrong) {
 
 // graphOnly are members of a request to Graph that change nothing here.
 var graphOnly = map[string]bool{
-	"access_token": true, "accessKey": true, "appsecret_proof": true, "partner_agent": true, "id": true,
+	"access_token": true, "accessKey": true, "appsecret_proof": true, "id": true,
 	"namespace_id": true, "upload_id": true, "upload_tag": true, "upload_source": true,
 }
 

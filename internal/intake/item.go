@@ -29,6 +29,7 @@ type own struct {
 	dataset  string
 	consent  ledger.Consent
 	testCode string
+	agent    string
 }
 
 // take reads one member; not taken: it is none of ours.
@@ -48,10 +49,33 @@ func (o *own) take(key string, raw []byte) (taken bool, p *capi.Problem) {
 			s = shape(raw) // which is none
 		}
 		return true, o.takeTestCode(s)
+	case "partner_agent":
+		if s, ok := scalar(raw); ok {
+			o.takeAgent(s)
+		}
 	default:
 		return false, nil
 	}
 	return true, nil
+}
+
+// takeAgent keeps a partner_agent that Meta would take: under 23 characters, at
+// least two of them letters (page "End-to-end implementation"). Another one changes
+// nothing about the events and is left out.
+func (o *own) takeAgent(s string) {
+	s = strings.TrimSpace(s)
+	letters := 0
+	for i := range len(s) {
+		switch c := s[i] | 0x20; {
+		case c >= 'a' && c <= 'z':
+			letters++
+		case s[i] < ' ' || s[i] > '~':
+			return
+		}
+	}
+	if len(s) < 23 && letters >= 2 {
+		o.agent = s
+	}
 }
 
 // takeTestCode: Meta's are letters and digits.
@@ -161,7 +185,7 @@ func readItem(raw []byte, defaults own) record.Item {
 		}
 		event.Unknown = nil
 	}
-	item.Dataset, item.Consent, item.TestEventCode = o.dataset, o.consent, o.testCode
+	item.Dataset, item.Consent, item.TestEventCode, item.PartnerAgent = o.dataset, o.consent, o.testCode, o.agent
 	return item
 }
 

@@ -2,6 +2,13 @@ package ledger
 
 import "time"
 
+// Envelope is what a request says beside its events. It belongs to the row from its
+// recording on, and a batch never mixes two.
+type Envelope struct {
+	TestCode string // test_event_code; "": none
+	Agent    string // partner_agent of whoever sent the event to us; "": ourselves
+}
+
 // Row is a delivery that a lane has claimed.
 type Row struct {
 	ID           ID
@@ -14,7 +21,7 @@ type Row struct {
 	Tries        int
 	UnknownSince time.Time // first request whose answer was lost; zero: none
 	SuspectSince time.Time // first unclear refusal of this row alone; zero: none
-	TestCode     string
+	Envelope     Envelope
 	Held         Reason // why it is parked
 }
 
@@ -25,7 +32,7 @@ type Batch struct {
 	Destination int64
 	Epoch       int64 // of the lane's lease; a batch of an older one settles nothing
 	ClaimedAt   time.Time
-	TestCode    string // all rows share it
+	Envelope    Envelope // all rows share it
 	Rows        []Row
 }
 

@@ -34,7 +34,7 @@ type Delivery struct {
 	Priority    Priority
 	DueAt       time.Time // not before this; zero: at once
 	Deadline    time.Time // after this the destination would refuse it
-	TestCode    string    // test_event_code in force when it was recorded
+	Envelope    Envelope
 }
 
 // Priority settles who goes first in a lane; lower goes first.

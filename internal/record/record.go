@@ -46,6 +46,7 @@ type Item struct {
 	Consent ledger.Consent
 	// TestEventCode goes before the dataset's own; "" leaves that in force.
 	TestEventCode string
+	PartnerAgent  string // the caller's; "": ours is sent
 	// Problems were found while the event was read; an error among them rejects it.
 	// Event may then be nil.
 	Problems capi.Problems
@@ -204,7 +205,8 @@ func (r *Recorder) address(ws *config.Workspace, item *Item, out *ledger.Event, 
 		}
 		d := ledger.Delivery{
 			ID: out.ID.Delivery(n + 1), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept, Notes: x.Problems,
-			Priority: ledger.PriorityOf(e), Deadline: ledger.Deadline(out.Time, e.ActionSource), TestCode: cmp.Or(item.TestEventCode, ds.TestEventCode),
+			Priority: ledger.PriorityOf(e), Deadline: ledger.Deadline(out.Time, e.ActionSource),
+			Envelope: ledger.Envelope{TestCode: cmp.Or(item.TestEventCode, ds.TestEventCode), Agent: item.PartnerAgent},
 		}
 		if _, most := r.c.Platforms[ds.Kind].Limits(); len(d.Payload) > most {
 			res.Rejected = capi.Problems{tooLarge(most)}

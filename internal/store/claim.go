@@ -86,11 +86,11 @@ func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, epoch int
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	b := &ledger.Batch{ID: r.Batch, Destination: r.Destination, Epoch: epoch, ClaimedAt: r.Now, TestCode: rows[0].TestCode}
+	b := &ledger.Batch{ID: r.Batch, Destination: r.Destination, Epoch: epoch, ClaimedAt: r.Now, Envelope: rows[0].Envelope}
 	bytes := 0
 	for _, row := range rows {
-		if row.TestCode != b.TestCode {
-			continue // a batch has one test_event_code for all; the others come next
+		if row.Envelope != b.Envelope {
+			continue // a batch has one envelope for all; the others come next
 		}
 		if len(b.Rows) >= r.MaxRows || len(b.Rows) > 0 && bytes+row.Size > r.MaxBytes {
 			break
@@ -107,7 +107,7 @@ func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, epoch int
 	return b, nil
 }
 
-const rowColumns = `id, ws, source, name, size, priority, deadline, tries, unknown_since, suspect_since, test_code, held`
+const rowColumns = `id, ws, source, name, size, priority, deadline, tries, unknown_since, suspect_since, test_code, agent, held`
 
 // dueRows chooses the rows of the next batch.
 func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.Row, error) {
@@ -180,7 +180,7 @@ func queryRows(ctx context.Context, tx *tx, query string, args ...any) ([]ledger
 
 func scanRow(row scanner) (r ledger.Row, err error) {
 	var deadline, unknown, suspect int64
-	err = row.Scan(&r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.TestCode, &r.Held)
+	err = row.Scan(&r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.Envelope.TestCode, &r.Envelope.Agent, &r.Held)
 	r.Deadline, r.UnknownSince, r.SuspectSince = ledger.FromMicros(deadline), ledger.FromMicros(unknown), ledger.FromMicros(suspect)
 	return r, err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
 )
@@ -29,6 +30,35 @@ func fix(ctx context.Context, tx *tx, f ledger.Finding) error {
 		return fmt.Errorf("close a finding: %w", err)
 	}
 	return nil
+}
+
+// quietFor is how long a fault that shows only when an event comes must not have been
+// seen before its finding counts as fixed.
+const quietFor = 24 * time.Hour
+
+// closeStale closes findings by themselves: those not seen for a day, and those about
+// held events of which none is left.
+func (s *Store) closeStale(ctx context.Context, now time.Time) error {
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		if _, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND last_at < $2 AND kind IN ($3, $4)`,
+			ledger.Micros(now), ledger.Micros(now.Add(-quietFor)),
+			string(ledger.FindingShortCount), string(ledger.FindingDuplicateConflict)); err != nil {
+			return err
+		}
+		return s.closeDecided(ctx, tx, now)
+	})
+	if err != nil {
+		return fmt.Errorf("close findings: %w", err)
+	}
+	return nil
+}
+
+// closeDecided closes the findings about events that waited for a person's decision.
+func (s *Store) closeDecided(ctx context.Context, tx *tx, now time.Time) error {
+	_, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND kind = $2 AND NOT EXISTS
+		(SELECT 1 FROM pending p WHERE p.priority = 9 AND p.held = $3 AND p.ws = findings.ws AND p.name = findings.subject)`,
+		ledger.Micros(now), string(ledger.FindingMaybeSent), string(ledger.MaybeSent))
+	return err
 }
 
 // Raise notes a finding.

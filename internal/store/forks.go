@@ -198,6 +198,15 @@ type tx struct {
 	counts   counts // what the transaction changes in the book
 }
 
+// close closes the statements: those of a connection of one's own are not closed
+// with it.
+func (t *tx) close() {
+	for _, st := range t.prepared {
+		_ = st.Close()
+	}
+	clear(t.prepared)
+}
+
 func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	if st := t.prepared[query]; st != nil {
 		return st, nil

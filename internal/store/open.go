@@ -34,9 +34,10 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 		return fmt.Errorf("%w: %s. Stop it first, or give this one its own --data folder", ErrInUse, path)
 	}
 	s.lock = lock
-	// page_size must come before the file is made into WAL mode, or it is ignored.
-	if s.write, err = sql.Open("sqlite", sqliteDSN(path, "page_size(8192)", "journal_mode(WAL)", "synchronous(FULL)",
-		"wal_autocheckpoint(4000)", "busy_timeout(10000)", "cache_size(-16000)", "foreign_keys(0)")); err != nil {
+	// page_size must come before the file is made into WAL mode, or it is ignored. The
+	// driver sorts the pragmas by name; _journal_mode comes after them all.
+	if s.write, err = sql.Open("sqlite", sqliteDSN(path, "page_size(8192)", "synchronous(FULL)",
+		"wal_autocheckpoint(4000)", "busy_timeout(10000)", "cache_size(-16000)", "foreign_keys(0)")+"&_journal_mode=WAL"); err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	s.write.SetMaxOpenConns(1)

@@ -41,10 +41,10 @@ var (
 	eventsTable = newTable("events",
 		"id:bigint ws:bigint source:text name:text event_id:text time:bigint action_source:text came:bigint person:bigint", "")
 	deliveriesTable = newTable("deliveries",
-		"id:bigint destination:bigint kept:bigint priority:bigint deadline:bigint test_code:text notes:text payload:bytea", "")
+		"id:bigint destination:bigint kept:bigint priority:bigint deadline:bigint test_code:text agent:text notes:text payload:bytea", "")
 	pendingTable = newTable("pending",
 		"destination:bigint priority:bigint id:bigint ws:bigint source:text name:text size:bigint due_at:bigint deadline:bigint "+
-			"tries:bigint unknown_since:bigint suspect_since:bigint held:text test_code:text", "")
+			"tries:bigint unknown_since:bigint suspect_since:bigint held:text test_code:text agent:text", "")
 	resultsTable = newTable("results",
 		"id:bigint state:text reason:text batch:bigint tries:bigint at:bigint", "")
 	seenTable = newTable("seen",
@@ -220,7 +220,7 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 			})
 		}
 		deliveries = append(deliveries, []any{
-			int64(d.ID), d.Destination, int64(d.Kept), int64(d.Priority), ledger.Micros(d.Deadline), d.TestCode, notes(d.Notes), d.Payload, //nolint:gosec // a bit set keeps its bits
+			int64(d.ID), d.Destination, int64(d.Kept), int64(d.Priority), ledger.Micros(d.Deadline), d.Envelope.TestCode, d.Envelope.Agent, notes(d.Notes), d.Payload, //nolint:gosec // a bit set keeps its bits
 		})
 		tx.counts.arrived(e, d)
 		if d.State.Final() {
@@ -236,7 +236,7 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 		}
 		pending = append(pending, []any{
 			d.Destination, int64(priority), int64(d.ID), e.Workspace, e.Source, e.Name, int64(len(d.Payload)),
-			ledger.Micros(d.DueAt), ledger.Micros(d.Deadline), int64(0), int64(0), int64(0), held, d.TestCode,
+			ledger.Micros(d.DueAt), ledger.Micros(d.Deadline), int64(0), int64(0), int64(0), held, d.Envelope.TestCode, d.Envelope.Agent,
 		})
 	}
 	for _, t := range []struct {

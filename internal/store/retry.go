@@ -54,7 +54,7 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 	}
 	err = s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
 		n, last = 0, 0
-		rows, err := tx.query(ctx, `SELECT r.id, d.destination, d.priority, d.deadline, d.test_code, e.ws, e.source, e.name, e.event_id, r.reason, r.tries,
+		rows, err := tx.query(ctx, `SELECT r.id, d.destination, d.priority, d.deadline, d.test_code, d.agent, e.ws, e.source, e.name, e.event_id, r.reason, r.tries,
 				COALESCE(LENGTH(d.payload), 0)
 			FROM results r JOIN deliveries d ON d.id = r.id JOIN events e ON e.id = r.id - r.id % 64
 			WHERE r.id > $1 AND r.id < $2 AND r.state = 'failed' AND e.ws = $3 AND d.deadline > $4 AND d.payload IS NOT NULL
@@ -86,7 +86,7 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 
 func scanFailed(row scanner) (f failedRow, err error) {
 	var deadline int64
-	err = row.Scan(&f.row.ID, &f.destination, &f.row.Priority, &deadline, &f.row.TestCode, &f.row.Workspace, &f.row.Source, &f.row.Name,
+	err = row.Scan(&f.row.ID, &f.destination, &f.row.Priority, &deadline, &f.row.Envelope.TestCode, &f.row.Envelope.Agent, &f.row.Workspace, &f.row.Source, &f.row.Name,
 		&f.eventID, &f.reason, &f.row.Tries, &f.row.Size)
 	f.row.Deadline = ledger.FromMicros(deadline)
 	return f, err
@@ -109,7 +109,7 @@ func (s *Store) requeue(ctx context.Context, tx *tx, f failedRow) (bool, error) 
 	tx.counts.moved(cellOf(f.destination, r), ledger.Failed, f.reason, ledger.Waiting, "")
 	return true, s.dialect.bulk(ctx, tx, pendingTable, [][]any{{
 		f.destination, int64(r.Priority), int64(r.ID), r.Workspace, r.Source, r.Name, int64(r.Size),
-		int64(0), ledger.Micros(r.Deadline), int64(r.Tries), int64(0), int64(0), "", r.TestCode,
+		int64(0), ledger.Micros(r.Deadline), int64(r.Tries), int64(0), int64(0), "", r.Envelope.TestCode, r.Envelope.Agent,
 	}})
 }
 
@@ -140,7 +140,7 @@ func (s *Store) Decide(ctx context.Context, q RetryQuery, release bool) (int, er
 					return err
 				}
 			}
-			return nil
+			return s.closeDecided(ctx, tx, q.Now)
 		})
 		if err != nil {
 			return total, fmt.Errorf("decide on held events: %w", err)
@@ -167,7 +167,7 @@ func (s *Store) heldRows(ctx context.Context, tx *tx, q RetryQuery) (map[int64][
 	for rows.Next() {
 		var r ledger.Row
 		var destination, deadline, unknown, suspect int64
-		if err := rows.Scan(&destination, &r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.TestCode, &r.Held); err != nil {
+		if err := rows.Scan(&destination, &r.ID, &r.Workspace, &r.Source, &r.Name, &r.Size, &r.Priority, &deadline, &r.Tries, &unknown, &suspect, &r.Envelope.TestCode, &r.Envelope.Agent, &r.Held); err != nil {
 			return nil, 0, err
 		}
 		found[destination] = append(found[destination], r)

@@ -64,3 +64,18 @@ func TestTheDriverHasItsOwnLibc(t *testing.T) {
 	require.Equal(t, "v1.62.0", versions["modernc.org/sqlite"])
 	require.Equal(t, "v1.80.1", versions["modernc.org/libc"], "raise it only together with modernc.org/sqlite, to the version its go.mod names")
 }
+
+// The page size is set before WAL mode is, and a store that is closed leaves one
+// file: whoever copies it then has everything.
+func TestSQLiteFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "ledger.db")
+	s, err := store.Open(t.Context(), store.Config{Database: path})
+	require.NoError(t, err)
+	require.NoError(t, s.Ping(t.Context()))
+	require.NoError(t, s.Close())
+	require.NoFileExists(t, path+"-wal")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, []byte{0x20, 0}, raw[16:18], "8192")
+}

@@ -74,7 +74,9 @@ func (s *Store) start(ctx context.Context, url string, postgres bool) error {
 		return err
 	}
 	s.writer = w
-	s.running.Go(func() { w.loop(background) })
+	// Its context never ends: the SQLite driver watches one that can with a goroutine
+	// for each statement.
+	s.running.Go(func() { w.loop(context.WithoutCancel(ctx)) })
 	if postgres {
 		s.running.Go(func() { s.listen(background, url) })
 	}
@@ -111,7 +113,7 @@ func (s *Store) Ping(ctx context.Context) error {
 func (s *Store) Close() error {
 	if s.writer != nil {
 		s.writer.close()
-		_ = s.writer.conn.Close()
+		s.writer.disconnect()
 	}
 	s.stop()
 	s.running.Wait()

@@ -282,16 +282,16 @@ func TestABatchKeepsItsLimits(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		first := b.event("Lead", "l1")
 		tested := b.event("Lead", "t1")
-		tested.Deliveries[0].TestCode = "TEST1"
+		tested.Deliveries[0].Envelope.TestCode = "TEST1"
 		second, big := b.event("Lead", "l2"), b.event("Lead", "b1")
 		big.Deliveries[0].Payload = make([]byte, 600)
 		b.record(t, first, tested, second, big)
 		batch, lane := b.claim(t, func(r *store.ClaimRequest) { r.MaxBytes = 100 })
 		require.Len(t, batch.Rows, 2, "one test code per batch, and the size")
-		require.Empty(t, batch.TestCode)
+		require.Empty(t, batch.Envelope.TestCode)
 		b.settle(t, batch, lane, ledger.Sent, ledger.None)
 		batch, lane = b.claim(t, func(r *store.ClaimRequest) { r.MaxBytes = 100 })
-		require.Equal(t, "TEST1", batch.TestCode)
+		require.Equal(t, "TEST1", batch.Envelope.TestCode)
 		b.settle(t, batch, lane, ledger.Sent, ledger.None)
 		batch, _ = b.claim(t, func(r *store.ClaimRequest) { r.MaxBytes = 100 })
 		require.Len(t, batch.Rows, 1, "a row larger than the limit goes alone")

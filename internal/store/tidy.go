@@ -132,8 +132,8 @@ func (s *Store) ParkDoubtful(ctx context.Context, destination int64, before time
 }
 
 // Tidy removes what has served its time: recognised event ids older than seven
-// days, kept answers of Idempotency-Keys. It works in small steps and may be
-// stopped at any time.
+// days, kept answers of Idempotency-Keys, findings whose cause is gone. It works in
+// small steps and may be stopped at any time.
 func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	for {
 		n, err := s.forgetSeen(ctx, ledger.IDAt(now.Add(-seenAge)))
@@ -151,7 +151,7 @@ func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("forget old Idempotency-Keys: %w", err)
 	}
-	return nil
+	return s.closeStale(ctx, now)
 }
 
 // forgetSeen removes the keys of events older than before. It walks the events in

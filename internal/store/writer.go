@@ -198,6 +198,7 @@ func (w *writer) begin(ctx context.Context) error {
 
 func (w *writer) reconnect(ctx context.Context) {
 	// A connection that failed may hold a half-done transaction: it is thrown away.
+	w.tx.close()
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
 	_ = w.conn.Close()
 	if err := w.connect(ctx, w.s.write); err != nil {
@@ -227,6 +228,13 @@ func (w *writer) run(ctx context.Context, group []*task) error {
 		}
 	}
 	return nil
+}
+
+// disconnect gives the connection back, without the statements that would keep
+// SQLite from closing it and from clearing its log away.
+func (w *writer) disconnect() {
+	w.tx.close()
+	_ = w.conn.Close()
 }
 
 func (w *writer) close() {

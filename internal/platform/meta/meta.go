@@ -4,6 +4,7 @@
 package meta
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,7 +101,7 @@ func (p *Platform) Send(ctx context.Context, a platform.Account, b *ledger.Batch
 	if err != nil {
 		return ledger.Hold{Reason: ledger.TokenInvalid, Answer: ledger.Answer{Message: err.Error()}}
 	}
-	batch := capi.Batch{Events: make([]json.RawMessage, len(b.Rows)), PartnerAgent: partnerAgent, TestEventCode: b.TestCode}
+	batch := capi.Batch{Events: make([]json.RawMessage, len(b.Rows)), PartnerAgent: cmp.Or(b.Envelope.Agent, partnerAgent), TestEventCode: b.Envelope.TestCode}
 	for i, r := range b.Rows {
 		batch.Events[i] = r.Payload
 	}

@@ -77,6 +77,7 @@ CREATE TABLE deliveries (
 	priority    smallint NOT NULL,
 	deadline    bigint NOT NULL,
 	test_code   text NOT NULL,
+	agent       text NOT NULL,
 	notes       text NOT NULL,
 	payload     {{blob}}
 );
@@ -97,6 +98,7 @@ CREATE TABLE pending (
 	suspect_since bigint NOT NULL,
 	held          text NOT NULL,
 	test_code     text NOT NULL,
+	agent         text NOT NULL,
 	PRIMARY KEY (destination, priority, id)
 ) {{narrow}};
 
