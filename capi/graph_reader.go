@@ -106,7 +106,7 @@ func (r *Reader) ServerTime(ctx context.Context) (time.Time, error) {
 	if !t.IsZero() {
 		return t, nil
 	}
-	if err == nil {
+	if err == nil || answer.status != 0 {
 		err = &APIError{Class: ClassRetry, HTTPStatus: answer.status, Message: "the answer has no Date"}
 	}
 	return time.Time{}, err

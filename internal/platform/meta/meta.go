@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/capiloop/capiloop/capi"
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -65,6 +66,9 @@ func (*Platform) Limits() (rows, bytes int) {
 
 // Encode makes the payload that Meta gets.
 func (*Platform) Encode(e *capi.Event, r platform.Rules) platform.Encoded {
+	if r.Locale.Now.IsZero() {
+		r.Locale.Now = time.Now()
+	}
 	x := platform.Encoded{Came: e.UserData.Keys()}
 	x.Problems = e.Normalise(r.Locale)
 	if r.Keys != 0 {
