@@ -25,8 +25,9 @@ var update = flag.Bool("update", false, "write the generated parts of the docs a
 func TestGeneratedPages(t *testing.T) {
 	t.Parallel()
 	for page, parts := range map[string]map[string]string{
-		"docs/states.md": {"reasons": reasonTable(t), "backoff": backoffTable()},
-		"docs/errors.md": {"catalogue": catalogueTable(), "requests": requestTable(t), "problems": problemTable(t)},
+		"docs/states.md":     {"reasons": reasonTable(t), "backoff": backoffTable()},
+		"docs/operations.md": {"findings": findingTable(t)},
+		"docs/errors.md":     {"catalogue": catalogueTable(), "requests": requestTable(t), "problems": problemTable(t)},
 	} {
 		old, err := os.ReadFile(page)
 		require.NoError(t, err)
@@ -116,9 +117,38 @@ func short(d time.Duration) string {
 
 func days(d time.Duration) string { return strconv.Itoa(int(d.Hours()/24)) + " days" }
 
+// findingTable says each finding as the product says it, of an example.
+func findingTable(t *testing.T) string {
+	t.Helper()
+	list := []ledger.Finding{
+		{Kind: ledger.FindingAccess, Subject: "1234567890", Evidence: string(ledger.TokenInvalid)},
+		{Kind: ledger.FindingAccess, Subject: "1234567890", Evidence: string(ledger.PermissionMissing)},
+		{Kind: ledger.FindingAccess, Subject: "1234567890", Evidence: string(ledger.DatasetOutOfReach)},
+		{Kind: ledger.FindingAccess, Subject: "1234567890", Evidence: string(ledger.UnclearRefusal)},
+		{Kind: ledger.FindingAccess, Subject: "1234567890", Evidence: string(ledger.Blocked)},
+		{Kind: ledger.FindingMaybeSent, Subject: "Lead"},
+		{Kind: ledger.FindingShortCount, Subject: "1234567890"},
+		{Kind: ledger.FindingDuplicateConflict, Subject: "website/Lead"},
+		{Kind: ledger.FindingClock, Subject: "website/Lead"},
+	}
+	source, err := os.ReadFile("internal/ledger/finding.go")
+	require.NoError(t, err)
+	kinds := map[ledger.FindingKind]bool{}
+	var b strings.Builder
+	b.WriteString(row("kind", "what", "why", "who", "next step") + "|---|---|---|---|---|\n")
+	for _, f := range list {
+		kinds[f.Kind] = true
+		x := f.Explain()
+		b.WriteString(row("`"+string(f.Kind)+"`", x.Title, x.Cause, ownerWords[capi.Owner(x.Owner)], x.NextStep))
+	}
+	require.Equal(t, strings.Count(string(source), " FindingKind = "), len(kinds), "a kind of finding is not in the list above")
+	return b.String()
+}
+
+var ownerWords = map[capi.Owner]string{capi.OwnerYou: "you", capi.OwnerClient: "your client", capi.OwnerMeta: "Meta"}
+
 // catalogueTable is for people: one entry to a line, sorted by code.
 func catalogueTable() string {
-	owner := map[capi.Owner]string{capi.OwnerYou: "you", capi.OwnerClient: "your client", capi.OwnerMeta: "Meta"}
 	does := map[capi.Handling]string{
 		capi.HandlingRetried: "sends again by itself", capi.HandlingWaits: "holds the dataset, keeps the events, probes",
 		capi.HandlingApart: "tries the events apart", capi.HandlingNever: "finds the event, fails it, sends the others",
@@ -130,7 +160,7 @@ func catalogueTable() string {
 		if x.Subcode != 0 {
 			code = fmt.Sprintf("%d/%d", x.Code, x.Subcode)
 		}
-		b.WriteString(row(code, x.Title, x.Cause, owner[x.Owner], x.NextStep, does[x.Retried]))
+		b.WriteString(row(code, x.Title, x.Cause, ownerWords[x.Owner], x.NextStep, does[x.Retried]))
 	}
 	return b.String()
 }
