@@ -134,7 +134,7 @@ func (d *demo) show(ctx context.Context, a *app.App, key string) error {
   What the sandbox got:     http://%s/
   Send one yourself:
 
-    curl http://%s/v1/events -H 'Authorization: Bearer %s' \
+    curl http://%s/v1/events -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
       -d '{"event_name":"Lead","action_source":"website","event_source_url":"https://example.com/","user_data":{"em":"you@example.com","client_user_agent":"curl"}}'
 
 `, a.Addr(), d.sandboxListen, a.Addr(), key)

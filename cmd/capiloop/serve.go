@@ -89,7 +89,7 @@ An API key for the workspace %s, shown this once:
 
 Try it:
 
-    curl http://%s/v1/events -H 'Authorization: Bearer %s' \
+    curl http://%s/v1/events -H 'Authorization: Bearer %s' -H 'Content-Type: application/json' \
       -d '{"event_name":"Lead","action_source":"website","event_source_url":"https://example.com/","user_data":{"em":"jane@example.com","client_user_agent":"curl"}}'
 
 `, w.Name, k.Key, a.Addr(), k.Key)
