@@ -3,7 +3,6 @@ package record_test
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -188,7 +187,7 @@ func TestAnEventWithoutAnID(t *testing.T) {
 
 	made := d.one(t, record.Item{Event: lead(func(e *capi.Event) { e.EventID = "  " }), Dataset: "1"})
 	require.Contains(t, codes(made.Warnings), record.ProblemEventIDMade)
-	require.Regexp(t, regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`), made.EventID)
+	require.Regexp(t, `^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, made.EventID)
 }
 
 func TestAllOrNothing(t *testing.T) {
