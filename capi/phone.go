@@ -50,6 +50,9 @@ func (f *facts) phones(raw string) (Normalised, string) {
 // locale's country, or of North America when there is none.
 func (f *facts) plainNumber(raw string) string {
 	s, plus := strings.CutPrefix(raw, "+")
+	if plus {
+		s = withoutSigns(s)
+	}
 	if len(s) < 11 || len(s) > 13 || !isDigits(s) {
 		return ""
 	}
@@ -66,6 +69,31 @@ func (f *facts) plainNumber(raw string) string {
 		return s
 	}
 	return ""
+}
+
+// withoutSigns takes away how people divide a number for reading, and "" if anything
+// else is in it. A bracketed zero may be a trunk prefix; that is not for the short way.
+func withoutSigns(s string) string {
+	if isDigits(s) {
+		return s
+	}
+	var room [2 * mostDigits]byte
+	if len(s) > len(room) {
+		return ""
+	}
+	digits := room[:0]
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9':
+			if c == '0' && i > 0 && (s[i-1] == '(' || s[i-1] == ' ' && strings.HasSuffix(s[:i], "( ")) {
+				return ""
+			}
+			digits = append(digits, c)
+		case len(digits) == 0 || c != ' ' && c != '-' && c != '.' && c != '(' && c != ')':
+			return ""
+		}
+	}
+	return string(digits)
 }
 
 // olderForm is what the sender may have meant or used before: a North American number
@@ -158,22 +186,29 @@ func (f *facts) national(written string, zeros bool) (digits, code string) {
 }
 
 func international(written string) string {
-	digits, _ := parsePhone("+"+written, "")
+	digits, _ := possiblePhone("+"+written, "")
 	return digits
 }
 
-// parsePhone asks the library of number plans: the digits of E.164 if the length is
-// possible, and whether the number lies in a range that is in use.
-func parsePhone(s, region string) (digits string, valid bool) {
+// possiblePhone asks the library of number plans: the digits of E.164 if the length
+// is possible.
+func possiblePhone(s, region string) (string, *phonenumbers.PhoneNumber) {
 	number, err := phonenumbers.Parse(s, region)
 	if err != nil || !phonenumbers.IsPossibleNumber(number) {
-		return "", false
+		return "", nil
 	}
-	digits = strings.TrimPrefix(phonenumbers.Format(number, phonenumbers.E164), "+")
+	digits := strings.TrimPrefix(phonenumbers.Format(number, phonenumbers.E164), "+")
 	if len(digits) < fewestDigits || len(digits) > mostDigits || !isDigits(digits) {
-		return "", false
+		return "", nil
 	}
-	return digits, phonenumbers.IsValidNumber(number)
+	return digits, number
+}
+
+// parsePhone also tells whether the number lies in a range that is in use, which costs
+// as much again.
+func parsePhone(s, region string) (digits string, valid bool) {
+	digits, number := possiblePhone(s, region)
+	return digits, digits != "" && phonenumbers.IsValidNumber(number)
 }
 
 // cutExtension ends a number where letters or one of # , ; follow its digits. Letters
