@@ -67,8 +67,13 @@ func (d *demo) run(ctx context.Context) error {
 	defer stop()
 	graph := app.NewSandbox(clockNow)
 	graph.Fault(capitest.Fault{Mode: capitest.ModePoison, Code: 100, Subcode: 2804036, EventID: demoDeletedLead})
+	listener, err := listenSandbox(ctx, d.sandboxListen)
+	if err != nil {
+		return err
+	}
+	d.sandboxListen = listener.Addr().String() // port 0 is a real one now
 	sandboxDone := make(chan error, 1)
-	go func() { sandboxDone <- serveSandbox(ctx, graph, d.sandboxListen, io.Discard) }()
+	go func() { sandboxDone <- serveSandbox(ctx, graph, listener) }()
 
 	file := config.Default()
 	if err := file.Apply(config.Overrides{Listen: d.listen, DataDir: d.data}); err != nil {

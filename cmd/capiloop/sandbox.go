@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -40,7 +39,12 @@ Point a dataset's url at it, or any of Meta's SDKs:
 			if light {
 				graph = capitest.New(capitest.Options{Now: c.Now, CountOnly: true})
 			}
-			return serveSandbox(cmd.Context(), graph, listen, cmd.OutOrStdout())
+			listener, err := listenSandbox(cmd.Context(), listen)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "The sandbox is at http://%s/ and its Graph at http://%s/v26.0\n", listener.Addr(), listener.Addr())
+			return serveSandbox(cmd.Context(), graph, listener)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:8090", "address to listen on")
@@ -49,13 +53,16 @@ Point a dataset's url at it, or any of Meta's SDKs:
 	return cmd
 }
 
-// serveSandbox serves until ctx is done.
-func serveSandbox(ctx context.Context, graph *capitest.Graph, listen string, out io.Writer) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
+func listenSandbox(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w. Another program may have the port: choose one with --listen", listen, err)
+		return nil, fmt.Errorf("listen on %s for the sandbox: %w. Another program may have the port: choose one with --listen or, in the demo, --sandbox-listen", address, err)
 	}
-	fmt.Fprintf(out, "The sandbox is at http://%s/ and its Graph at http://%s/v26.0\n", listener.Addr(), listener.Addr())
+	return listener, nil
+}
+
+// serveSandbox serves until ctx is done.
+func serveSandbox(ctx context.Context, graph *capitest.Graph, listener net.Listener) error {
 	server := &http.Server{Handler: graph, ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 
@@ -122,7 +123,12 @@ func (w *webServer) shutdown(ctx context.Context) error {
 
 // listenForCommands lets commands beside the running server do the same actions.
 func (a *App) listenForCommands(ctx context.Context) error {
-	listener, err := admin.Listen(ctx, SocketPath(a.o.File.DataDir))
+	// SQLite made the folder already; with PostgreSQL it may not be there yet.
+	err := os.MkdirAll(a.o.File.DataDir, 0o700)
+	var listener net.Listener
+	if err == nil {
+		listener, err = admin.Listen(ctx, SocketPath(a.o.File.DataDir))
+	}
 	if err != nil {
 		// On PostgreSQL several nodes may share a folder, and commands work without.
 		if !a.store.IsSQLite() {
