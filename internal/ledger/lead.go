@@ -25,7 +25,7 @@ type Lead struct {
 	EventID   string // of the tag, for the Lead event that the browser reports too
 
 	Contact   Contact
-	Answers   []Answer
+	Answers   []FormAnswer
 	IP        string // the visitor's, for website leads
 	UserAgent string
 }
@@ -60,9 +60,9 @@ type Contact struct {
 	Company, JobTitle             string
 }
 
-// Answer is one answer of a form under the form's own name of the question. Several
+// FormAnswer is one answer of a form under the form's own name of the question. Several
 // values are several choices.
-type Answer struct {
+type FormAnswer struct {
 	Question string   `json:"question"`        // the form's key
 	Label    string   `json:"label,omitempty"` // the question in words, where known
 	Values   []string `json:"values"`
