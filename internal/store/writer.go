@@ -18,7 +18,9 @@ var ErrBusy = errors.New("the writer's queue is full; try again in a second")
 var ErrClosed = errors.New("the store is closed")
 
 const (
-	maxGroupRows  = 1000     // rows of one transaction
+	// maxGroupRows is how many rows one transaction takes. More would not be faster by
+	// much, and lanes, which wait for two transactions a batch, would fall behind.
+	maxGroupRows  = 300
 	maxQueueBytes = 64 << 20 // payload bytes that may wait for the writer
 )
 
@@ -35,6 +37,7 @@ type writer struct {
 	s      *Store
 	conn   *sql.Conn
 	tx     *tx
+	first  chan *task // lanes and people: few, and they go before recordings
 	queue  chan *task
 	queued atomic.Int64 // payload bytes in the queue
 	stop   chan struct{}
@@ -43,7 +46,7 @@ type writer struct {
 }
 
 func newWriter(ctx context.Context, s *Store, db *sql.DB) (*writer, error) {
-	w := &writer{s: s, queue: make(chan *task, 4096), stop: make(chan struct{}), done: make(chan struct{})}
+	w := &writer{s: s, first: make(chan *task, 64), queue: make(chan *task, 4096), stop: make(chan struct{}), done: make(chan struct{})}
 	if err := w.connect(ctx, db); err != nil {
 		return nil, err
 	}
@@ -61,7 +64,7 @@ func (w *writer) connect(ctx context.Context, db *sql.DB) error {
 
 // do runs f in the writer's transaction and returns after the commit.
 func (w *writer) do(ctx context.Context, f func(ctx context.Context, tx *tx) error) error {
-	return w.submit(ctx, &task{run: f, done: make(chan error, 1)})
+	return w.submit(ctx, w.first, &task{run: f, done: make(chan error, 1)})
 }
 
 // record hands a recording to the writer, unless too much is waiting already.
@@ -72,14 +75,14 @@ func (w *writer) record(ctx context.Context, r *Recording) error {
 		return ErrBusy
 	}
 	defer w.queued.Add(-size)
-	return w.submit(ctx, &task{rec: r, done: make(chan error, 1)})
+	return w.submit(ctx, w.queue, &task{rec: r, done: make(chan error, 1)})
 }
 
 // submit waits for the writer's answer even when ctx ends: what was handed over may
 // be written, and the caller must know whether it was.
-func (w *writer) submit(ctx context.Context, t *task) error {
+func (w *writer) submit(ctx context.Context, queue chan<- *task, t *task) error {
 	select {
-	case w.queue <- t:
+	case queue <- t:
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.stop:
@@ -98,34 +101,48 @@ func (w *writer) submit(ctx context.Context, t *task) error {
 	}
 }
 
-// loop runs until close; it then finishes what is queued.
+// loop runs until close; it then finishes what is queued. Lanes and recordings take
+// turns: a lane waits for the transaction under way, not for everything that is
+// queued, and recordings wait for one of the lanes' at most.
 func (w *writer) loop(ctx context.Context) {
 	defer close(w.done)
 	for {
-		select {
-		case t := <-w.queue:
-			w.commit(ctx, w.gather(t))
-		case <-w.stop:
-			for {
-				select {
-				case t := <-w.queue:
-					w.commit(ctx, w.gather(t))
-				default:
-					return
-				}
-			}
+		lanes := w.turn(ctx, w.first)
+		if recordings := w.turn(ctx, w.queue); lanes || recordings {
+			continue
 		}
+		select {
+		case t := <-w.first:
+			w.commit(ctx, w.gather(t, w.first))
+		case t := <-w.queue:
+			w.commit(ctx, w.gather(t, w.queue))
+		case <-w.stop:
+			for w.turn(ctx, w.first) || w.turn(ctx, w.queue) {
+			}
+			return
+		}
+	}
+}
+
+// turn commits what waits in one of the queues, and tells whether anything did.
+func (w *writer) turn(ctx context.Context, queue <-chan *task) bool {
+	select {
+	case t := <-queue:
+		w.commit(ctx, w.gather(t, queue))
+		return true
+	default:
+		return false
 	}
 }
 
 // gather takes what is waiting, without waiting for more: under load the commit
 // before has let a group form.
-func (w *writer) gather(first *task) []*task {
+func (w *writer) gather(first *task, queue <-chan *task) []*task {
 	group := []*task{first}
 	rows := first.rows()
 	for rows < maxGroupRows {
 		select {
-		case t := <-w.queue:
+		case t := <-queue:
 			group = append(group, t)
 			rows += t.rows()
 		default:
@@ -135,11 +152,12 @@ func (w *writer) gather(first *task) []*task {
 	return group
 }
 
+// rows is about how many rows a task writes; what a lane settles is a batch.
 func (t *task) rows() int {
 	if t.rec != nil {
 		return 1 + len(t.rec.Events)
 	}
-	return 1
+	return 100
 }
 
 // commit writes the group in one transaction. If that fails, each request is tried
