@@ -57,7 +57,8 @@ type Answer struct {
 	Status      int
 	ContentType string // "" is text/plain
 	Body        []byte
-	Location    string // for a redirect
+	Location    string      // for a redirect
+	Headers     http.Header // further ones: CORS; nil is none
 }
 
 // Notice is word of a lead, or of its withdrawal, that must be read or done later.

@@ -15,6 +15,7 @@ type Lead struct {
 	Kind      string // the source's kind: meta_leads, google_leads, tiktok_leads, linkedin_leads, website, api, csv
 	Platform  string // whose ad brought it: meta, google, tiktok, linkedin; "": not known
 	LeadID    string // the platform's own id, as text; "": none
+	DedupeKey string // what recognises the same submission at its source; "": kind and LeadID
 	Origin    Origin
 	Clicks    Clicks
 	PageURL   string // page of the form, without personal parameters
