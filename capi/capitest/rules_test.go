@@ -25,116 +25,124 @@ func with(user string, members ...string) string {
 
 func ago(d time.Duration) string { return fmt.Sprintf(`"event_time":%d`, now-int64(d/time.Second)) }
 
+// Parts of the events in ruleCases.
+const day = 24 * time.Hour
+
+var (
+	onlyEmail     = `{"em":"` + hash + `"}`
+	onlyLead      = `{"lead_id":1234567890123456}`
+	app, msg, buy = `"action_source":"app"`, `"action_source":"business_messaging"`, `"event_name":"Purchase"`
+)
+
+func extinfo(first, version string, n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = `""`
+	}
+	list[0], list[4] = `"`+first+`"`, `"`+version+`"`
+	return `"app_data":{"advertiser_tracking_enabled":1,"extinfo":[` + strings.Join(list, ",") + `]}`
+}
+
+// ruleCases has the rules in the order in which they are checked.
+var ruleCases = []struct {
+	name  string
+	event string
+	want  string // code/subcode, "" for accepted
+	warn  string // a warning that must be there
+}{
+	{"plain", with(onlyEmail), "", ""},
+	{"4 event is no object", `7`, "100/0", ""},
+	{"4 event is text that is no JSON", `"{"`, "100/0", ""},
+	{"4 no event_name", with(onlyEmail, `"event_name":""`), "100/0", ""},
+	{"4 event_name is a number", with(onlyEmail, `"event_name":5`), "100/0", ""},
+	{"4 no event_time", with(onlyEmail, `"event_time":null`), "100/0", ""},
+	{"4 event_time as text", with(onlyEmail, `"event_time":"1796000000"`), "100/0", ""},
+	{"4 event_time in milliseconds", with(onlyEmail, `"event_time":1796000000000`), "100/0", ""},
+	{"4 event_time with a fraction", with(onlyEmail, `"event_time":1796000000.5`), "100/0", ""},
+	{"no event_id", with(onlyEmail, `"event_id":null`), "", "event_id is missing"},
+
+	{"5 seven days", with(onlyEmail, ago(7*day)), "", ""},
+	{"5 older", with(onlyEmail, ago(7*day+time.Second)), "100/2804003", ""},
+	{"5 physical store, 62 days", with(onlyEmail, ago(62*day), `"action_source":"physical_store"`), "", ""},
+	{"5 physical store, older", with(onlyEmail, ago(62*day+time.Second), `"action_source":"physical_store"`), "100/2804003", ""},
+	{"5 before 7", with(`{"client_user_agent":"x"}`, ago(8*day)), "100/2804003", ""},
+	{"6 60 s ahead", with(onlyEmail, ago(-time.Minute)), "", ""},
+	{"6 further ahead", with(onlyEmail, ago(-61*time.Second)), "", "future"},
+
+	{"7 nothing", with(`{}`), "100/2804050", ""},
+	{"7 null", with(`null`), "100/2804050", ""},
+	{"7 list", with(`[]`), "100/2804050", ""},
+	{"7 empty values", with(`{"em":[],"ph":null,"fbp":""}`), "100/2804050", ""},
+	{"7 agent alone", with(`{"client_user_agent":"x"}`), "100/2804050", ""},
+	{"7 place, gender and agent", with(`{"ct":"H","country":"H","st":"H","zp":"H","ge":"H","client_user_agent":"x"}`), "100/2804050", ""},
+	{"7 birth and agent", with(`{"db":"H","client_user_agent":"x"}`), "100/2804050", ""},
+	{"7 first name and gender", with(`{"fn":"H","ge":"H"}`), "100/2804050", ""},
+	{"7 last name and gender", with(`{"ln":"H","ge":"H"}`), "100/2804050", ""},
+	{"7 unknown keys", with(`{"email":"H"}`), "100/2804050", ""},
+	{"7 agent and address", with(`{"client_user_agent":"x","client_ip_address":"203.0.113.9"}`), "", ""},
+	{"7 both names", with(`{"fn":"H","ln":"H"}`), "", ""},
+	{"7 birth and gender", with(`{"db":"H","ge":"H"}`), "", ""},
+	{"7 fbp alone", with(`{"fbp":"fb.1.1796000000000.1"}`), "", ""},
+	{"7 external_id alone, in clear", with(`{"external_id":["cust-42"]}`), "", ""},
+
+	{"8 clear text", with(`{"em":"john@example.com"}`), "100/2804016", ""},
+	{"8 one of a list", with(`{"em":["H","john@example.com"]}`), "100/2804016", ""},
+	{"8 empty text", with(`{"em":"","fbp":"fb.1.1.1"}`), "100/2804016", ""},
+	{"8 null in a list", with(`{"ph":["H",null]}`), "100/2804016", ""},
+	{"8 object", with(`{"ph":{"a":"H"}}`), "100/2804016", ""},
+	{"8 one digit too few", with(`{"em":"` + hash[1:] + `"}`), "100/2804016", ""},
+	{"8 base64", with(`{"em":"YqFOROf2QZ0Q/qmTZzYacnwSNl4lIPMiGNUF7Zqg9i8="}`), "100/2804016", ""},
+	{"8 split name in clear", with(`{"f5first":"johnn","em":"H"}`), "100/2804016", ""},
+	{"8 with appendix", with(`{"em":"H.AQQCAQMC","ph":["H.Ag"]}`), "", ""},
+	{"8 with a wrong appendix", with(`{"em":"H.AQQ"}`), "100/2804016", ""},
+	{"8 capitals", with(`{"em":"` + strings.ToUpper(hash) + `"}`), "", "capital"},
+	{"8 MD5", with(`{"em":"` + hash[:32] + `"}`), "100/2804016", ""},
+	{"8 hash of nothing", with(`{"em":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`), "", "nothing at all"},
+
+	{"9 without value", with(onlyEmail, buy), "100/2804009", ""},
+	{"9 value null", with(onlyEmail, buy, `"custom_data":{"value":null,"currency":"USD"}`), "100/2804009", ""},
+	{"9 without currency", with(onlyEmail, buy, `"custom_data":{"value":5}`), "100/0", ""},
+	{"9 bad currency", with(onlyEmail, buy, `"custom_data":{"value":5,"currency":"EURO"}`), "100/0", ""},
+	{"9 unknown currency", with(onlyEmail, buy, `"custom_data":{"value":5,"currency":"XXQ"}`), "100/0", ""},
+	{"9 value no number", with(onlyEmail, buy, `"custom_data":{"value":"12,50","currency":"USD"}`), "100/0", ""},
+	{"9 value as text, currency small", with(onlyEmail, buy, `"custom_data":{"value":"12.50","currency":"usd"}`), "", ""},
+	{"9 zero", with(onlyEmail, buy, `"custom_data":{"value":0,"currency":"USD"}`), "", ""},
+	{"9 negative", with(onlyEmail, buy, `"custom_data":{"value":-1,"currency":"USD"}`), "", "negative"},
+	{"9 other event, bad currency", with(onlyEmail, `"custom_data":{"currency":"EURO"}`), "", "ISO 4217"},
+	{"9 custom_data is a text", with(onlyEmail, `"custom_data":"x"`), "100/0", ""},
+
+	{"10 website without agent", with(onlyEmail, `"action_source":"website","event_source_url":"https://example.com/"`), "", "client_user_agent"},
+	{"10 website without address", with(onlyEmail, `"action_source":"website"`), "", "event_source_url"},
+	{"10 no action_source", with(onlyEmail, `"action_source":null`), "", "action_source is missing"},
+	{"11 unknown action_source", with(onlyEmail, `"action_source":"web"`), "100/0", ""},
+	{"11 in capitals", with(onlyEmail, `"action_source":"WEBSITE"`), "100/0", ""},
+
+	{"12 known lead", with(onlyLead), "", ""},
+	{"12 known lead as text", with(`{"lead_id":"1234567890123456"}`), "", ""},
+	{"12 unknown lead", with(`{"lead_id":1234567890123457}`), "100/2804036", ""},
+	{"12 deleted lead", with(`{"lead_id":1234567890123450}`), "100/2804036", ""},
+	{"12 14 digits", with(`{"lead_id":12345678901234}`), "100/2804036", ""},
+	{"12 18 digits", with(`{"lead_id":123456789012345678}`), "100/2804036", ""},
+	{"12 as a float", with(`{"lead_id":1.234567890123456e15}`), "100/2804036", ""},
+
+	{"15 Lead", with(`{"ctwa_clid":"c","page_id":"1"}`, msg, `"messaging_channel":"whatsapp"`), "100/2804066", ""},
+	{"15 LeadSubmitted", with(`{"ctwa_clid":"c","page_id":"1"}`, msg, `"messaging_channel":"whatsapp","event_name":"LeadSubmitted"`), "", ""},
+	{"15 no ctwa_clid", with(`{"page_id":"1"}`, msg, `"event_name":"LeadSubmitted"`), "100/2804087", ""},
+	{"15 messenger", with(`{"page_id":"1","page_scoped_user_id":"2"}`, msg, `"messaging_channel":"messenger","event_name":"LeadSubmitted"`), "", ""},
+	{"15 unknown channel", with(onlyEmail, msg, `"messaging_channel":"sms","event_name":"LeadSubmitted"`), "100/0", ""},
+
+	{"16 complete", with(onlyEmail, app, extinfo("a2", "14", 16)), "", ""},
+	{"16 15 places", with(onlyEmail, app, extinfo("i2", "14", 15)), "100/2804043", ""},
+	{"16 17 places", with(onlyEmail, app, extinfo("i2", "14", 17)), "100/2804043", ""},
+	{"16 unknown platform", with(onlyEmail, app, extinfo("w2", "14", 16)), "100/2804043", ""},
+	{"16 no version", with(onlyEmail, app, extinfo("i2", "", 16)), "100/2804043", ""},
+	{"16 no app_data", with(onlyEmail, app), "100/2804043", ""},
+	{"16 no tracking flag", with(onlyEmail, app, strings.Replace(extinfo("a2", "14", 16), "advertiser_", "x_", 1)), "", "advertiser_tracking"},
+}
+
 func TestRules(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
-	em := `{"em":"` + hash + `"}`
-	lead := `{"lead_id":1234567890123456}`
-	extinfo := func(first, version string, n int) string {
-		list := make([]string, n)
-		for i := range list {
-			list[i] = `""`
-		}
-		list[0], list[4] = `"`+first+`"`, `"`+version+`"`
-		return `"app_data":{"advertiser_tracking_enabled":1,"extinfo":[` + strings.Join(list, ",") + `]}`
-	}
-	app, msg, buy := `"action_source":"app"`, `"action_source":"business_messaging"`, `"event_name":"Purchase"`
-	cases := []struct {
-		name  string
-		event string
-		want  string // code/subcode, "" for accepted
-		warn  string // a warning that must be there
-	}{
-		{"plain", with(em), "", ""},
-		{"4 event is no object", `7`, "100/0", ""},
-		{"4 event is text that is no JSON", `"{"`, "100/0", ""},
-		{"4 no event_name", with(em, `"event_name":""`), "100/0", ""},
-		{"4 event_name is a number", with(em, `"event_name":5`), "100/0", ""},
-		{"4 no event_time", with(em, `"event_time":null`), "100/0", ""},
-		{"4 event_time as text", with(em, `"event_time":"1796000000"`), "100/0", ""},
-		{"4 event_time in milliseconds", with(em, `"event_time":1796000000000`), "100/0", ""},
-		{"4 event_time with a fraction", with(em, `"event_time":1796000000.5`), "100/0", ""},
-		{"no event_id", with(em, `"event_id":null`), "", "event_id is missing"},
-
-		{"5 seven days", with(em, ago(7*day)), "", ""},
-		{"5 older", with(em, ago(7*day+time.Second)), "100/2804003", ""},
-		{"5 physical store, 62 days", with(em, ago(62*day), `"action_source":"physical_store"`), "", ""},
-		{"5 physical store, older", with(em, ago(62*day+time.Second), `"action_source":"physical_store"`), "100/2804003", ""},
-		{"5 before 7", with(`{"client_user_agent":"x"}`, ago(8*day)), "100/2804003", ""},
-		{"6 60 s ahead", with(em, ago(-time.Minute)), "", ""},
-		{"6 further ahead", with(em, ago(-61*time.Second)), "", "future"},
-
-		{"7 nothing", with(`{}`), "100/2804050", ""},
-		{"7 null", with(`null`), "100/2804050", ""},
-		{"7 list", with(`[]`), "100/2804050", ""},
-		{"7 empty values", with(`{"em":[],"ph":null,"fbp":""}`), "100/2804050", ""},
-		{"7 agent alone", with(`{"client_user_agent":"x"}`), "100/2804050", ""},
-		{"7 place, gender and agent", with(`{"ct":"H","country":"H","st":"H","zp":"H","ge":"H","client_user_agent":"x"}`), "100/2804050", ""},
-		{"7 birth and agent", with(`{"db":"H","client_user_agent":"x"}`), "100/2804050", ""},
-		{"7 first name and gender", with(`{"fn":"H","ge":"H"}`), "100/2804050", ""},
-		{"7 last name and gender", with(`{"ln":"H","ge":"H"}`), "100/2804050", ""},
-		{"7 unknown keys", with(`{"email":"H"}`), "100/2804050", ""},
-		{"7 agent and address", with(`{"client_user_agent":"x","client_ip_address":"203.0.113.9"}`), "", ""},
-		{"7 both names", with(`{"fn":"H","ln":"H"}`), "", ""},
-		{"7 birth and gender", with(`{"db":"H","ge":"H"}`), "", ""},
-		{"7 fbp alone", with(`{"fbp":"fb.1.1796000000000.1"}`), "", ""},
-		{"7 external_id alone, in clear", with(`{"external_id":["cust-42"]}`), "", ""},
-
-		{"8 clear text", with(`{"em":"john@example.com"}`), "100/2804016", ""},
-		{"8 one of a list", with(`{"em":["H","john@example.com"]}`), "100/2804016", ""},
-		{"8 empty text", with(`{"em":"","fbp":"fb.1.1.1"}`), "100/2804016", ""},
-		{"8 null in a list", with(`{"ph":["H",null]}`), "100/2804016", ""},
-		{"8 object", with(`{"ph":{"a":"H"}}`), "100/2804016", ""},
-		{"8 one digit too few", with(`{"em":"` + hash[1:] + `"}`), "100/2804016", ""},
-		{"8 base64", with(`{"em":"YqFOROf2QZ0Q/qmTZzYacnwSNl4lIPMiGNUF7Zqg9i8="}`), "100/2804016", ""},
-		{"8 split name in clear", with(`{"f5first":"johnn","em":"H"}`), "100/2804016", ""},
-		{"8 with appendix", with(`{"em":"H.AQQCAQMC","ph":["H.Ag"]}`), "", ""},
-		{"8 with a wrong appendix", with(`{"em":"H.AQQ"}`), "100/2804016", ""},
-		{"8 capitals", with(`{"em":"` + strings.ToUpper(hash) + `"}`), "", "capital"},
-		{"8 MD5", with(`{"em":"` + hash[:32] + `"}`), "100/2804016", ""},
-		{"8 hash of nothing", with(`{"em":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}`), "", "nothing at all"},
-
-		{"9 without value", with(em, buy), "100/2804009", ""},
-		{"9 value null", with(em, buy, `"custom_data":{"value":null,"currency":"USD"}`), "100/2804009", ""},
-		{"9 without currency", with(em, buy, `"custom_data":{"value":5}`), "100/0", ""},
-		{"9 bad currency", with(em, buy, `"custom_data":{"value":5,"currency":"EURO"}`), "100/0", ""},
-		{"9 unknown currency", with(em, buy, `"custom_data":{"value":5,"currency":"XXQ"}`), "100/0", ""},
-		{"9 value no number", with(em, buy, `"custom_data":{"value":"12,50","currency":"USD"}`), "100/0", ""},
-		{"9 value as text, currency small", with(em, buy, `"custom_data":{"value":"12.50","currency":"usd"}`), "", ""},
-		{"9 zero", with(em, buy, `"custom_data":{"value":0,"currency":"USD"}`), "", ""},
-		{"9 negative", with(em, buy, `"custom_data":{"value":-1,"currency":"USD"}`), "", "negative"},
-		{"9 other event, bad currency", with(em, `"custom_data":{"currency":"EURO"}`), "", "ISO 4217"},
-		{"9 custom_data is a text", with(em, `"custom_data":"x"`), "100/0", ""},
-
-		{"10 website without agent", with(em, `"action_source":"website","event_source_url":"https://example.com/"`), "", "client_user_agent"},
-		{"10 website without address", with(em, `"action_source":"website"`), "", "event_source_url"},
-		{"10 no action_source", with(em, `"action_source":null`), "", "action_source is missing"},
-		{"11 unknown action_source", with(em, `"action_source":"web"`), "100/0", ""},
-		{"11 in capitals", with(em, `"action_source":"WEBSITE"`), "100/0", ""},
-
-		{"12 known lead", with(lead), "", ""},
-		{"12 known lead as text", with(`{"lead_id":"1234567890123456"}`), "", ""},
-		{"12 unknown lead", with(`{"lead_id":1234567890123457}`), "100/2804036", ""},
-		{"12 deleted lead", with(`{"lead_id":1234567890123450}`), "100/2804036", ""},
-		{"12 14 digits", with(`{"lead_id":12345678901234}`), "100/2804036", ""},
-		{"12 18 digits", with(`{"lead_id":123456789012345678}`), "100/2804036", ""},
-		{"12 as a float", with(`{"lead_id":1.234567890123456e15}`), "100/2804036", ""},
-
-		{"15 Lead", with(`{"ctwa_clid":"c","page_id":"1"}`, msg, `"messaging_channel":"whatsapp"`), "100/2804066", ""},
-		{"15 LeadSubmitted", with(`{"ctwa_clid":"c","page_id":"1"}`, msg, `"messaging_channel":"whatsapp","event_name":"LeadSubmitted"`), "", ""},
-		{"15 no ctwa_clid", with(`{"page_id":"1"}`, msg, `"event_name":"LeadSubmitted"`), "100/2804087", ""},
-		{"15 messenger", with(`{"page_id":"1","page_scoped_user_id":"2"}`, msg, `"messaging_channel":"messenger","event_name":"LeadSubmitted"`), "", ""},
-		{"15 unknown channel", with(em, msg, `"messaging_channel":"sms","event_name":"LeadSubmitted"`), "100/0", ""},
-
-		{"16 complete", with(em, app, extinfo("a2", "14", 16)), "", ""},
-		{"16 15 places", with(em, app, extinfo("i2", "14", 15)), "100/2804043", ""},
-		{"16 17 places", with(em, app, extinfo("i2", "14", 17)), "100/2804043", ""},
-		{"16 unknown platform", with(em, app, extinfo("w2", "14", 16)), "100/2804043", ""},
-		{"16 no version", with(em, app, extinfo("i2", "", 16)), "100/2804043", ""},
-		{"16 no app_data", with(em, app), "100/2804043", ""},
-		{"16 no tracking flag", with(em, app, strings.Replace(extinfo("a2", "14", 16), "advertiser_", "x_", 1)), "", "advertiser_tracking"},
-	}
-	for _, c := range cases {
+	for _, c := range ruleCases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			g, _ := newGraph()
