@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 var hashesOfNothing = []string{
 	"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 	"74234e98afe7498fb5daf1f36ac2d78acc339464f950703b8c019892f982b90b", // null
-	"eb045d78d273107348b0300c01d29b7552d622ab", // undefined, its beginning
+	"eb045d78d273107348b0300c01d29b7552d622ab",                         // undefined, its beginning
 }
 
 const (
@@ -84,7 +85,7 @@ func TestBadEvents(t *testing.T) {
 			id := fmt.Sprint("case-", i)
 			members := c.event
 			for name, value := range map[string]string{
-				"event_name": `"Lead"`, "event_id": `"` + id + `"`, "action_source": `"chat"`, "event_time": fmt.Sprint(r.clock.Now().Unix()),
+				"event_name": `"Lead"`, "event_id": `"` + id + `"`, "action_source": `"chat"`, "event_time": strconv.FormatInt(r.clock.Now().Unix(), 10),
 			} {
 				if !strings.Contains(members, `"`+name+`":`) {
 					members += `,"` + name + `":` + value
@@ -104,7 +105,9 @@ func TestBadEvents(t *testing.T) {
 				return
 			}
 			require.Equal(t, 2, a.Accepted, "%s", b)
-			var e struct{ Deliveries []struct{ Payload json.RawMessage } }
+			var e struct {
+				Deliveries []struct{ Payload json.RawMessage }
+			}
 			r.get(t, a.Events[0].URL, &e)
 			payload := string(e.Deliveries[0].Payload)
 			for _, s := range c.has {
@@ -118,7 +121,7 @@ func TestBadEvents(t *testing.T) {
 	r.drained(t, 20*time.Second)
 	b := r.book(t, "")
 	require.Zero(t, b.Failed, "what was taken is right for Meta: %+v", b)
-	require.EqualValues(t, b.Sent, len(r.graph.Kept(datasetA)))
+	require.Len(t, r.graph.Kept(datasetA), int(b.Sent))
 }
 
 // Bytes that are no events, no JSON or no HTTP: the server says what is wrong or hangs

@@ -43,12 +43,5 @@ func (c *clock) set(speed float64, jump time.Duration) {
 func (c *clock) flag() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return fmt.Sprintf("%s,%g", c.now().Sub(time.Now()).Round(time.Millisecond), c.speed)
-}
-
-// real returns how long d on this clock takes in the world.
-func (c *clock) takes(d time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return time.Duration(float64(d) / c.speed)
+	return fmt.Sprintf("%s,%g", time.Until(c.now()).Round(time.Millisecond), c.speed)
 }

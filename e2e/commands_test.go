@@ -136,9 +136,7 @@ func TestServeSaysWhyItCannotStart(t *testing.T) {
 // Every flag is also an environment variable; the flag wins.
 func TestFlagsFromTheEnvironment(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "e2e-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := folder(t)
 	data := filepath.Join(dir, "elsewhere")
 	p := launch(t, dir, []string{"CAPILOOP_LISTEN=127.0.0.1:0", "CAPILOOP_DATA=" + data, "CAPILOOP_LOG_FORMAT=xml"}, "serve", "--log-format", "json")
 	p.said(t, p.errOut, `"listen":"(127\.0\.0\.1:[1-9]\d*)"`)
@@ -256,7 +254,7 @@ func TestDemoServesItsPage(t *testing.T) {
 	require.Equal(t, 200, res.StatusCode)
 	text := regexp.MustCompile(`<[^>]*>|\s+`).ReplaceAllString(string(page), " ")
 	require.Regexp(t, `\b0 +unexplained`, strings.Join(strings.Fields(text), " "))
-	q, err := http.NewRequest("GET", base, nil)
+	q, err := http.NewRequest(http.MethodGet, base, nil)
 	require.NoError(t, err)
 	q.Host = "evil.example.com" // a page elsewhere that points its name at this machine
 	rebound, err := patient.Do(q)

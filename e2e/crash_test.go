@@ -187,10 +187,10 @@ func (c *crash) judge(t *testing.T) {
 	require.EqualValues(t, len(times), b.Sent)
 	c.stop(t)
 	rows := c.recount(t)
-	require.EqualValues(t, b.Sent, rows["sent"])
-	require.EqualValues(t, b.Received, rows["deliveries"])
+	require.Equal(t, b.Sent, rows["sent"])
+	require.Equal(t, b.Received, rows["deliveries"])
 	require.Zero(t, rows["pending"])
-	require.NotZero(t, len(c.kept))
+	require.NotEmpty(t, c.kept)
 	t.Logf("%d events answered, %d not answered of which some were kept, %d at Graph, %d sent more than once under their id",
 		len(c.kept), len(c.maybe), len(times), len(c.graph.Twice()))
 }

@@ -18,9 +18,7 @@ type disk struct{ path string }
 // test is skipped.
 func newDisk(t *testing.T, megabytes int) *disk {
 	t.Helper()
-	path, err := os.MkdirTemp("", "e2e-disk-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(path) })
+	path := folder(t)
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("a small disk can only be mounted by root on Linux")
 	}

@@ -188,8 +188,8 @@ func (f *faultTest) after(t *testing.T) {
 	require.Empty(t, f.findings(t, "access", "open"), "what is repaired is no finding any more")
 	f.stop(t)
 	rows := f.recount(t)
-	require.EqualValues(t, b.Sent, rows["sent"])
-	require.EqualValues(t, b.Failed, rows["failed"])
+	require.Equal(t, b.Sent, rows["sent"])
+	require.Equal(t, b.Failed, rows["failed"])
 	require.Zero(t, rows["pending"])
 	require.Zero(t, rows["unsettled"])
 }

@@ -159,8 +159,8 @@ func (n *night) morning(t *testing.T) {
 	require.EqualValues(t, 2, b.Failed)
 	n.stop(t)
 	rows := n.recount(t)
-	require.EqualValues(t, b.Sent, rows["sent"])
-	require.EqualValues(t, b.Received, rows["deliveries"])
+	require.Equal(t, b.Sent, rows["sent"])
+	require.Equal(t, b.Received, rows["deliveries"])
 }
 
 // The disk is full: nothing is answered 2xx that is not kept, /readyz says so, and it

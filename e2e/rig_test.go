@@ -59,10 +59,7 @@ func newRig(t *testing.T, s setup) *rig {
 	if s.datasets == nil {
 		s.datasets = []string{datasetA}
 	}
-	// Not t.TempDir: a socket's path must be short.
-	home, err := os.MkdirTemp("", "e2e-")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
+	home := folder(t)
 	r := &rig{t: t, clock: newClock(s.speed), home: home, data: filepath.Join(home, "data"), config: filepath.Join(home, "shop.yaml"), seen: &buffer{}}
 	if s.data != "" {
 		r.data = s.data
@@ -85,6 +82,15 @@ func newRig(t *testing.T, s setup) *rig {
 	t.Cleanup(func() { r.end(t) })
 	r.start(t)
 	return r
+}
+
+// folder makes a folder whose path is short, for a socket's path must be.
+func folder(t *testing.T) string {
+	t.Helper()
+	path, err := os.MkdirTemp("", "e2e-") //nolint:usetesting // t.TempDir has the test's name in it
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(path) })
+	return path
 }
 
 // configure writes the configuration for these datasets.
