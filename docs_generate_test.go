@@ -58,13 +58,12 @@ func row(cells ...string) string {
 // stateOf says in which states a reason is used; the table of reasons does not know.
 var stateOf = map[ledger.Reason][]ledger.State{
 	ledger.Queued: {ledger.Waiting}, ledger.Retrying: {ledger.Waiting}, ledger.Throttled: {ledger.Waiting}, ledger.AnswerLost: {ledger.Waiting},
-	ledger.Backlog: {ledger.Waiting}, ledger.NotCountedYet: {ledger.Waiting},
+	ledger.Backlog:      {ledger.Waiting},
 	ledger.TokenInvalid: {ledger.Held}, ledger.PermissionMissing: {ledger.Held}, ledger.DatasetOutOfReach: {ledger.Held}, ledger.Blocked: {ledger.Held},
 	ledger.UnclearRefusal: {ledger.Held}, ledger.MaybeSent: {ledger.Held}, ledger.NotCounted: {ledger.Held}, ledger.ClockAhead: {ledger.Held},
-	ledger.DestinationGone: {ledger.Held, ledger.Skipped},
-	ledger.NoConsent:       {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped},
-	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed}, ledger.InvalidEvent: {ledger.Failed}, ledger.TooLarge: {ledger.Failed},
-	ledger.PayloadPurged: {ledger.Failed},
+	ledger.DestinationGone: {ledger.Held},
+	ledger.NoConsent:       {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped},
+	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed},
 }
 
 func reasonTable(t *testing.T) string {

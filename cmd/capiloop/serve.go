@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
+	"os/signal"
 	"runtime/debug"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +25,9 @@ func newServe() *cobra.Command {
 		Short: "Run the gateway",
 		Long: `Runs the gateway until it gets SIGINT or SIGTERM; it then finishes or returns
 what is being sent and stops within ten seconds.
+
+A changed configuration file is put in force within seconds, without a restart;
+listen and database need one.
 
 Without a configuration file it starts with one workspace, main, whose only
 dataset is the built-in sandbox, and prints an API key at the first start.`,
@@ -60,9 +67,42 @@ func serve(ctx context.Context, s *settings, out, errOut io.Writer) error {
 	if err := firstKeys(ctx, a, file, out); err != nil {
 		log.Error("no API key could be made", "error", err)
 	}
-	<-ctx.Done()
+	followFile(ctx, s, a, log)
 	log.Info("stopping")
 	return a.Stop(ctx)
+}
+
+// filePoll is how soon a changed configuration file is noticed.
+const filePoll = 2 * time.Second
+
+// followFile puts the configuration file in force anew whenever it changes, or at
+// SIGHUP, until ctx is done. A file with a fault changes nothing.
+func followFile(ctx context.Context, s *settings, a *app.App, log *slog.Logger) {
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	ticker := time.NewTicker(filePoll)
+	defer ticker.Stop()
+	last := s.fileTime()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangup:
+		case <-ticker.C:
+			if s.fileTime().Equal(last) {
+				continue
+			}
+		}
+		last = s.fileTime()
+		file, err := s.file()
+		if err == nil {
+			err = a.Reload(ctx, file)
+		}
+		if err != nil {
+			log.Error("the changed configuration is not in force; the one before still is", "error", err)
+		}
+	}
 }
 
 func databaseKind(f *config.File) string {

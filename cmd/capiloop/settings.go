@@ -51,13 +51,7 @@ func registerClock(cmd *cobra.Command, clock *string) {
 // file reads the configuration and puts the flags over it.
 func (s *settings) file() (*config.File, error) {
 	f := config.Default()
-	path := s.config
-	if path == "" {
-		if _, err := os.Stat("capiloop.yaml"); err == nil {
-			path = "capiloop.yaml"
-		}
-	}
-	if path != "" {
+	if path := s.path(); path != "" {
 		var err error
 		if f, err = config.Load(path, os.LookupEnv); err != nil {
 			return nil, err
@@ -68,6 +62,25 @@ func (s *settings) file() (*config.File, error) {
 		return nil, usageError{err}
 	}
 	return f, nil
+}
+
+// path returns where the configuration file is, "" if there is none.
+func (s *settings) path() string {
+	if s.config == "" {
+		if _, err := os.Stat("capiloop.yaml"); err == nil {
+			return "capiloop.yaml"
+		}
+	}
+	return s.config
+}
+
+// fileTime returns when the configuration file was changed last.
+func (s *settings) fileTime() time.Time {
+	info, err := os.Stat(s.path())
+	if err != nil {
+		return time.Time{} // gone for the moment an editor takes, or there is none
+	}
+	return info.ModTime()
 }
 
 func (s *settings) log(f *config.File, out io.Writer) (*slog.Logger, error) {

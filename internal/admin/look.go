@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -188,7 +189,7 @@ func (a *Admin) tellBacklog(ctx context.Context, w *config.Workspace, q store.Bo
 		return err
 	}
 	for _, d := range list {
-		if d.Lane.Failures == 0 || d.Lane.Held != ledger.None || q.Destination != 0 && q.Destination != d.ID {
+		if d.Lane.Paused == ledger.None || d.Lane.Held != ledger.None || q.Destination != 0 && q.Destination != d.ID {
 			continue
 		}
 		part := q
@@ -198,7 +199,7 @@ func (a *Admin) tellBacklog(ctx context.Context, w *config.Workspace, q store.Bo
 			return err
 		}
 		n := min(behind.Total(ledger.Waiting), waiting) // the second look may see more
-		b.Add(ledger.Waiting, ledger.Backlog, n)
+		b.Add(ledger.Waiting, d.Lane.Paused, n)
 		waiting -= n
 	}
 	b.Add(ledger.Waiting, ledger.Queued, waiting)
@@ -306,8 +307,8 @@ func (a *Admin) destinationOf(v store.DestinationView) Destination {
 		d.Sentence = l.Held.Sentence()
 	case !v.Live:
 		d.State, d.Sentence = Off, "It is switched off; events for it are not sent."
-	case l.Failures > 0 || later:
-		d.State, d.Reason, d.NextAt = Paused, ledger.Backlog, when(l.DueAt)
+	case l.Paused != ledger.None || later:
+		d.State, d.Reason, d.NextAt = Paused, cmp.Or(l.Paused, ledger.Backlog), when(l.DueAt)
 		d.Sentence = "It did not take the last request; it is tried again by itself."
 		if later {
 			d.Sentence = "It did not take the last request; it is tried again at " + l.DueAt.UTC().Format("15:04:05 MST") + "."

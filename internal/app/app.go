@@ -59,7 +59,10 @@ type App struct {
 	web       *webServer
 	socket    *http.Server
 
-	applying sync.Mutex // one reload at a time
+	applying        sync.Mutex // one reload at a time; guards the two below
+	file            *config.File
+	settingsVersion int64
+
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
 	stopOnce sync.Once
@@ -130,7 +133,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	a.platforms = map[string]platform.Platform{meta.Kind: meta.New(meta.Config{
 		Transport: transport(), Sandbox: capitest.Transport(a.o.Sandbox), URL: a.o.File.Graph.URL, Version: a.o.File.Graph.Version,
 	})}
-	if err := a.applySettings(ctx); err != nil {
+	if err := a.applySettings(ctx, a.o.File); err != nil {
 		return err
 	}
 	a.admin = admin.New(admin.Config{
@@ -160,6 +163,7 @@ func (a *App) start(ctx context.Context) error {
 		}
 	})
 	a.running.Go(func() { a.tidy(background) })
+	a.running.Go(func() { a.followSettings(background) })
 	if err := a.listen(ctx, recorder); err != nil {
 		return err
 	}

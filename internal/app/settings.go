@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -11,22 +12,22 @@ import (
 
 // applySettings brings the database in line with the file and puts the settings in
 // force.
-func (a *App) applySettings(ctx context.Context) error {
+func (a *App) applySettings(ctx context.Context, file *config.File) error {
 	a.applying.Lock()
 	defer a.applying.Unlock()
-	applied, err := a.store.ApplyFile(ctx, declarations(a.o.File))
+	version, err := a.store.SettingsVersion(ctx)
 	if err != nil {
 		return err
 	}
-	kept, err := a.store.APIKeys(ctx)
+	applied, err := a.store.ApplyFile(ctx, declarations(file))
 	if err != nil {
 		return err
 	}
-	var keys []config.APIKeyOf
-	for _, k := range kept {
-		keys = append(keys, config.APIKeyOf{Workspace: k.Workspace, APIKey: config.APIKey{Name: k.Name, Hash: k.Hash, Hint: k.Hint}})
+	keys, err := a.keptKeys(ctx)
+	if err != nil {
+		return err
 	}
-	snapshot, err := a.o.File.Snapshot(
+	snapshot, err := file.Snapshot(
 		func(workspace string) int64 { return applied.Workspaces[workspace] },
 		func(dataset string) ledger.Destination { return applied.Destinations[config.Meta+"/"+dataset] },
 		keys,
@@ -34,21 +35,34 @@ func (a *App) applySettings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	first := a.settings == nil
-	if first {
+	var before *config.Snapshot
+	if a.settings == nil {
 		a.settings = config.NewLive(snapshot)
 	} else {
+		before = a.settings.Get()
 		a.settings.Set(snapshot)
 	}
-	if !first {
-		return nil
-	}
-	return a.followDestinations(ctx, snapshot)
+	a.file, a.settingsVersion = file, version
+	return a.followDestinations(ctx, before, snapshot)
 }
 
-// followDestinations holds the lanes of destinations that vanished from the file,
-// and lets every other one try at once: a start may well follow a repair.
-func (a *App) followDestinations(ctx context.Context, s *config.Snapshot) error {
+// keptKeys are the API keys that are kept in the database.
+func (a *App) keptKeys(ctx context.Context) ([]config.APIKeyOf, error) {
+	kept, err := a.store.APIKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]config.APIKeyOf, len(kept))
+	for i, k := range kept {
+		keys[i] = config.APIKeyOf{Workspace: k.Workspace, APIKey: config.APIKey{Name: k.Name, Hash: k.Hash, Hint: k.Hint}}
+	}
+	return keys, nil
+}
+
+// followDestinations holds the lanes of destinations that vanished from the settings
+// and lets those that are new or changed try at once; at a start, which may well
+// follow a repair, that is all of them.
+func (a *App) followDestinations(ctx context.Context, before, now *config.Snapshot) error {
 	removed, err := a.store.Removed(ctx)
 	if err != nil {
 		return err
@@ -60,7 +74,12 @@ func (a *App) followDestinations(ctx context.Context, s *config.Snapshot) error 
 		a.log.Warn("events wait for a dataset that is not in the configuration any more",
 			"dataset", d.Name, "next_step", "put it back, or skip them: capiloop retry --skip-removed "+d.Name)
 	}
-	for _, d := range s.Datasets() {
+	for _, d := range now.Datasets() {
+		if before != nil {
+			if old := before.Destination(d.ID); old != nil && sameWay(old, d) {
+				continue
+			}
+		}
 		if err := a.store.SetRemoved(ctx, d.ID, false); err != nil {
 			return err
 		}
@@ -71,12 +90,55 @@ func (a *App) followDestinations(ctx context.Context, s *config.Snapshot) error 
 	return nil
 }
 
+// sameWay tells whether two versions of a dataset are reached in the same way.
+func sameWay(a, b *config.Dataset) bool {
+	return a.Live == b.Live && a.URL == b.URL && a.APIVersion == b.APIVersion && a.Token.Equal(b.Token) && a.AppSecret.Equal(b.AppSecret)
+}
+
 // reload puts the settings in force anew, after an API key was made.
 func (a *App) reload(ctx context.Context) error {
-	if err := a.applySettings(ctx); err != nil {
+	if err := a.applySettings(ctx, a.currentFile()); err != nil {
 		return fmt.Errorf("put the settings in force: %w", err)
 	}
 	return nil
+}
+
+// Reload puts a configuration file in force while the server runs: workspaces,
+// datasets, tokens, keys. Where to listen and the database need a new start.
+func (a *App) Reload(ctx context.Context, file *config.File) error {
+	if err := a.applySettings(ctx, file); err != nil {
+		return fmt.Errorf("put the new configuration in force: %w", err)
+	}
+	a.log.Info("new configuration in force", "workspaces", len(file.Workspaces))
+	return nil
+}
+
+func (a *App) currentFile() *config.File {
+	a.applying.Lock()
+	defer a.applying.Unlock()
+	return a.file
+}
+
+// settingsPoll is how soon a node knows what another one has changed.
+const settingsPoll = 5 * time.Second
+
+// followSettings takes over what other nodes change in the database.
+func (a *App) followSettings(ctx context.Context) {
+	for a.o.Clock.Sleep(ctx, settingsPoll) == nil {
+		version, err := a.store.SettingsVersion(ctx)
+		a.applying.Lock()
+		same := version == a.settingsVersion
+		a.applying.Unlock()
+		if err == nil && same {
+			continue
+		}
+		if err == nil {
+			err = a.reload(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			a.log.Error("the settings could not be looked up; it is tried again", "error", err)
+		}
+	}
 }
 
 func declarations(f *config.File) []store.FileWorkspace {

@@ -38,7 +38,7 @@ func (a attempt) decide(o ledger.Outcome) verdict {
 		a.accepted(&v)
 	case ledger.RetryAt:
 		v.settlement.Outcome = "retry"
-		a.retry(&v, o.Wait)
+		a.retry(&v, o.Wait, o.Reason)
 	case ledger.Lost:
 		v.settlement.Outcome = "lost"
 		a.lost(&v)
@@ -58,7 +58,7 @@ func (a attempt) decide(o ledger.Outcome) verdict {
 // well clears a lane's troubles: the destination answered about the events
 // themselves, so the way is open.
 func well(l *ledger.Lane) {
-	l.Failures, l.DueAt = 0, time.Time{}
+	l.Failures, l.Paused, l.DueAt = 0, ledger.None, time.Time{}
 	l.Held, l.HeldSince, l.Probes = ledger.None, time.Time{}, 0
 }
 
@@ -71,13 +71,14 @@ func (a attempt) accepted(v *verdict) {
 }
 
 // retry lets the whole lane come back later; rows keep their place.
-func (a attempt) retry(v *verdict, wait time.Duration) {
-	a.backOff(&v.settlement.Lane, wait)
+func (a attempt) retry(v *verdict, wait time.Duration, why ledger.Reason) {
+	a.backOff(&v.settlement.Lane, wait, why)
 	v.settlement.Changes = a.each(waitOn)
 }
 
-func (a attempt) backOff(l *ledger.Lane, wait time.Duration) {
+func (a attempt) backOff(l *ledger.Lane, wait time.Duration, why ledger.Reason) {
 	l.Failures++
+	l.Paused = why
 	if wait <= 0 {
 		wait = ledger.Backoff(l.Failures, a.jitter)
 	}
@@ -86,7 +87,7 @@ func (a attempt) backOff(l *ledger.Lane, wait time.Duration) {
 
 // lost is retry for rows that may have arrived: they remember since when.
 func (a attempt) lost(v *verdict) {
-	a.backOff(&v.settlement.Lane, 0)
+	a.backOff(&v.settlement.Lane, 0, ledger.Backlog)
 	v.settlement.Changes = a.each(func(r ledger.Row) ledger.Change {
 		c := waitOn(r)
 		if c.UnknownSince.IsZero() {

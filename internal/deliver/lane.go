@@ -244,7 +244,7 @@ func (l *lane) report(st *ledger.Settlement) {
 	a := st.Answer
 	args := []any{
 		"destination", st.Batch.Destination, "outcome", st.Outcome, "events", len(st.Batch.Rows),
-		"status", a.Status, "code", a.Code, "subcode", a.Subcode, "trace_id", a.TraceID,
+		"status", a.Status, "code", a.Code, "subcode", a.Subcode, "trace_id", a.TraceID, "answer", a.Message,
 	}
 	if st.Outcome == "sent" {
 		l.log.Debug("batch sent", args...)

@@ -44,6 +44,7 @@ type Lane struct {
 	LeaseUntil  time.Time
 	DueAt       time.Time // no request before this
 	Failures    int       // failures in a row
+	Paused      Reason    // why it waits until DueAt: Backlog, Throttled
 	Held        Reason    // not None: nothing passes until repair; probes go on
 	HeldSince   time.Time
 	Probes      int       // probes since then

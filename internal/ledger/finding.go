@@ -59,10 +59,11 @@ func (f Finding) Explain() Explanation {
 			e.Owner = Client
 			e.NextStep = "Ask the owner of the dataset to share it again (Business settings, Data sources, Datasets, Assign partner); what waits then goes out by itself."
 		case PermissionMissing:
+			e.Owner = Client
 			e.NextStep = "Use the token of a system user that has the dataset assigned with the right to use events."
 		default:
-			e.Owner = Meta
-			e.NextStep = "Look into Meta's notices for this account; sending is tried again by itself."
+			e.Owner = Client
+			e.NextStep = "Look at Account Quality and follow Meta's steps there; sending is tried again by itself."
 		}
 		return e
 	case FindingDuplicateConflict:

@@ -11,12 +11,11 @@ const (
 	None Reason = ""
 
 	// waiting.
-	Queued        Reason = "queued"
-	Retrying      Reason = "retrying"
-	Throttled     Reason = "throttled"
-	AnswerLost    Reason = "answer_lost"
-	Backlog       Reason = "destination_backing_off"
-	NotCountedYet Reason = "not_counted_yet"
+	Queued     Reason = "queued"
+	Retrying   Reason = "retrying"
+	Throttled  Reason = "throttled"
+	AnswerLost Reason = "answer_lost"
+	Backlog    Reason = "destination_backing_off"
 
 	// held.
 	TokenInvalid      Reason = "token_invalid"
@@ -34,25 +33,22 @@ const (
 	NotLive       Reason = "not_live"
 	NoDestination Reason = "no_destination"
 	Dropped       Reason = "dropped_by_person"
+	WasRemoved    Reason = "removed_confirmed"
 
 	// failed.
-	Expired       Reason = "expired"
-	Refused       Reason = "refused"
-	InvalidEvent  Reason = "invalid_event"
-	TooLarge      Reason = "too_large"
-	PayloadPurged Reason = "payload_purged"
+	Expired Reason = "expired"
+	Refused Reason = "refused"
 )
 
 // sentences is the one table of reasons. Each sentence says what is the matter and,
 // where something is to be done, what.
 var sentences = map[Reason]string{
-	None:          "Accepted.",
-	Queued:        "Waiting for its turn; it leaves within seconds.",
-	Retrying:      "The destination did not take it yet; it is tried again by itself.",
-	Throttled:     "The destination asked us to slow down; sending goes on by itself.",
-	AnswerLost:    "The connection broke before the answer came; it is sent again under the same id, so that it cannot count twice.",
-	Backlog:       "The destination is out of order at the moment; sending goes on by itself.",
-	NotCountedYet: "The destination answered that it took fewer events than it was given; each is sent again by itself under the same id.",
+	None:       "Accepted.",
+	Queued:     "Waiting for its turn; it leaves within seconds.",
+	Retrying:   "The destination did not take it yet; it is tried again by itself.",
+	Throttled:  "The destination asked us to slow down; sending goes on by itself.",
+	AnswerLost: "The connection broke before the answer came; it is sent again under the same id, so that it cannot count twice.",
+	Backlog:    "The destination is out of order at the moment; sending goes on by itself.",
 
 	TokenInvalid:      "The access token is not valid any more; put in a new one and sending goes on by itself.",
 	PermissionMissing: "The access token lacks a permission; grant it and sending goes on by itself.",
@@ -68,12 +64,10 @@ var sentences = map[Reason]string{
 	NotLive:       "Not sent, because the destination is switched off.",
 	NoDestination: "Not sent, because the workspace had no destination for it.",
 	Dropped:       "Not sent, because a person dropped it.",
+	WasRemoved:    "Not sent, because its destination was removed and a person confirmed it.",
 
-	Expired:       "Too late: the destination takes events only for a few days after they happened.",
-	Refused:       "The destination refused this event for good.",
-	InvalidEvent:  "The event lacks what the destination demands.",
-	TooLarge:      "The event is larger than the destination takes in one request.",
-	PayloadPurged: "What was to be sent has been cleared by the retention rule.",
+	Expired: "Too late: the destination takes events only for a few days after they happened.",
+	Refused: "The destination refused this event for good.",
 }
 
 // Sentence returns the reason in words for people; a waiting row without a reason

@@ -9,11 +9,11 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
-const laneColumns = `owner, epoch, lease_until, due_at, failures, held, held_since, probes, accepted_at, status, code, subcode, trace_id, message`
+const laneColumns = `owner, epoch, lease_until, due_at, failures, paused, held, held_since, probes, accepted_at, status, code, subcode, trace_id, message`
 
 func scanLane(row scanner, l *ledger.Lane) error {
 	var lease, due, since, accepted int64
-	if err := row.Scan(&l.Owner, &l.Epoch, &lease, &due, &l.Failures, &l.Held, &since, &l.Probes, &accepted,
+	if err := row.Scan(&l.Owner, &l.Epoch, &lease, &due, &l.Failures, &l.Paused, &l.Held, &since, &l.Probes, &accepted,
 		&l.Answer.Status, &l.Answer.Code, &l.Answer.Subcode, &l.Answer.TraceID, &l.Answer.Message); err != nil {
 		return err
 	}
@@ -47,9 +47,9 @@ func (s *Store) lockLane(ctx context.Context, tx *tx, destination int64) (ledger
 
 func updateLane(ctx context.Context, tx *tx, l ledger.Lane) error {
 	_, err := tx.exec(ctx, `UPDATE lanes SET due_at = $2, failures = $3, held = $4, held_since = $5, probes = $6, accepted_at = $7,
-		status = $8, code = $9, subcode = $10, trace_id = $11, message = $12 WHERE destination = $1`,
+		status = $8, code = $9, subcode = $10, trace_id = $11, message = $12, paused = $13 WHERE destination = $1`,
 		l.Destination, ledger.Micros(l.DueAt), l.Failures, string(l.Held), ledger.Micros(l.HeldSince), l.Probes, ledger.Micros(l.AcceptedAt),
-		l.Answer.Status, l.Answer.Code, l.Answer.Subcode, l.Answer.TraceID, l.Answer.Message)
+		l.Answer.Status, l.Answer.Code, l.Answer.Subcode, l.Answer.TraceID, l.Answer.Message, string(l.Paused))
 	if err != nil {
 		return fmt.Errorf("update the lane: %w", err)
 	}
@@ -60,7 +60,7 @@ func updateLane(ctx context.Context, tx *tx, l ledger.Lane) error {
 // or changed the destination. The rows keep their place.
 func (s *Store) TryNow(ctx context.Context, destination int64) error {
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		_, err := tx.exec(ctx, `UPDATE lanes SET due_at = 0, probes = 0, failures = 0 WHERE destination = $1`, destination)
+		_, err := tx.exec(ctx, `UPDATE lanes SET due_at = 0, probes = 0, failures = 0, paused = '' WHERE destination = $1`, destination)
 		return err
 	})
 	if err != nil {

@@ -190,7 +190,7 @@ func (s *Store) SkipRemoved(ctx context.Context, destination int64) (int, error)
 			n = len(rows)
 			changes := make([]ledger.Change, n)
 			for i, r := range rows {
-				changes[i] = ledger.Change{Row: r, State: ledger.Skipped, Why: ledger.DestinationGone}
+				changes[i] = ledger.Change{Row: r, State: ledger.Skipped, Why: ledger.WasRemoved}
 			}
 			return s.finish(ctx, tx, destination, 0, changes)
 		})

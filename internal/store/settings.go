@@ -144,14 +144,32 @@ type APIKey struct {
 // AddAPIKey keeps the hash of a new key.
 func (s *Store) AddAPIKey(ctx context.Context, ws int64, name string, hash [32]byte, hint string) error {
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		_, err := tx.exec(ctx, `INSERT INTO api_keys (id, ws, name, hash, hint, created_at)
-			VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM api_keys), $1, $2, $3, $4, $5)`, ws, name, hash[:], hint, ledger.Micros(s.clock.Now()))
-		return err
+		if _, err := tx.exec(ctx, `INSERT INTO api_keys (id, ws, name, hash, hint, created_at)
+			VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM api_keys), $1, $2, $3, $4, $5)`, ws, name, hash[:], hint, ledger.Micros(s.clock.Now())); err != nil {
+			return err
+		}
+		return settingsChanged(ctx, tx)
 	})
 	if err != nil {
 		return fmt.Errorf("keep the API key: %w", err)
 	}
 	return nil
+}
+
+// settingsChanged tells every node that the settings in the database are new.
+func settingsChanged(ctx context.Context, tx *tx) error {
+	_, err := tx.exec(ctx, `UPDATE installation SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE name = 'settings_version'`)
+	return err
+}
+
+// SettingsVersion moves whenever settings in the database change, on whichever node.
+func (s *Store) SettingsVersion(ctx context.Context) (int64, error) {
+	var version int64
+	err := s.read.QueryRowContext(ctx, `SELECT CAST(value AS bigint) FROM installation WHERE name = 'settings_version'`).Scan(&version)
+	if err != nil {
+		return 0, fmt.Errorf("read the settings' version: %w", err)
+	}
+	return version, nil
 }
 
 // APIKeys lists the keys that are in force.

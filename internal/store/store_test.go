@@ -527,6 +527,11 @@ func TestOldPayloadsAreCleared(t *testing.T) {
 		waiting, err := b.Event(t.Context(), b.ws, done[1].ID)
 		require.NoError(t, err)
 		require.NotNil(t, waiting.Deliveries[0].Payload, "what still has to go is kept")
+		batch, lane = b.claim(t)
+		b.settle(t, batch, lane, ledger.Sent, ledger.None)
+		n, err = b.PurgePayloads(t.Context(), b.ws, b.now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, 1, n, "and cleared once it went")
 		b.balanced(t)
 	})
 }

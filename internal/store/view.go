@@ -59,7 +59,7 @@ func (v *EventView) State() ledger.State {
 
 const viewQuery = `SELECT d.id, COALESCE(t.name, ''), COALESCE(t.kind, ''), d.kept, d.notes, d.payload, d.deadline,
 		COALESCE(r.state, ''), COALESCE(r.reason, ''), COALESCE(r.tries, p.tries, 0), COALESCE(r.at, 0),
-		COALESCE(p.held, ''), COALESCE(p.due_at, 0), COALESCE(p.unknown_since, 0), COALESCE(l.held, ''), COALESCE(l.failures, 0), COALESCE(l.due_at, 0),
+		COALESCE(p.held, ''), COALESCE(p.due_at, 0), COALESCE(p.unknown_since, 0), COALESCE(l.held, ''), COALESCE(l.paused, ''), COALESCE(l.due_at, 0),
 		COALESCE(b.status, l.status, 0), COALESCE(b.code, l.code, 0), COALESCE(b.subcode, l.subcode, 0),
 		COALESCE(b.trace_id, l.trace_id, ''), COALESCE(b.message, l.message, '')
 	FROM deliveries d
@@ -92,10 +92,10 @@ func (s *Store) Event(ctx context.Context, ws int64, id ledger.ID) (*EventView, 
 
 func scanDelivery(row scanner) (DeliveryView, error) {
 	var d DeliveryView
-	var kept, deadline, at, due, unknown, failures, laneDue int64
-	var text, held, laneHeld string
+	var kept, deadline, at, due, unknown, laneDue int64
+	var text, held, laneHeld, paused string
 	err := row.Scan(&d.ID, &d.Destination, &d.Kind, &kept, &text, &d.Payload, &deadline,
-		&d.State, &d.Reason, &d.Tries, &at, &held, &due, &unknown, &laneHeld, &failures, &laneDue,
+		&d.State, &d.Reason, &d.Tries, &at, &held, &due, &unknown, &laneHeld, &paused, &laneDue,
 		&d.Answer.Status, &d.Answer.Code, &d.Answer.Subcode, &d.Answer.TraceID, &d.Answer.Message)
 	if err != nil {
 		return d, err
@@ -118,8 +118,8 @@ func scanDelivery(row scanner) (DeliveryView, error) {
 		d.State, d.Reason = ledger.Held, ledger.Reason(laneHeld)
 	case unknown != 0:
 		d.Reason = ledger.AnswerLost
-	case failures > 0:
-		d.Reason = ledger.Backlog
+	case paused != "":
+		d.Reason = ledger.Reason(paused)
 	case d.Tries > 0:
 		d.Reason = ledger.Retrying
 	}

@@ -148,7 +148,7 @@ func (w *World) Settle(dataset string, state ledger.State, why, held ledger.Reas
 	case held != ledger.None:
 		lane.HeldSince, lane.DueAt, outcome = Now, Now.Add(30*time.Second), "held"
 	case state == ledger.Waiting:
-		lane.Failures, lane.DueAt = lane.Failures+1, Now.Add(time.Minute)
+		lane.Failures, lane.Paused, lane.DueAt = lane.Failures+1, ledger.Backlog, Now.Add(time.Minute)
 	default:
 		lane.AcceptedAt = Now
 	}

@@ -44,6 +44,7 @@ CREATE TABLE lanes (
 	lease_until bigint NOT NULL DEFAULT 0,
 	due_at      bigint NOT NULL DEFAULT 0,
 	failures    bigint NOT NULL DEFAULT 0,
+	paused      text NOT NULL DEFAULT '',
 	held        text NOT NULL DEFAULT '',
 	held_since  bigint NOT NULL DEFAULT 0,
 	probes      bigint NOT NULL DEFAULT 0,
@@ -103,6 +104,12 @@ CREATE TABLE pending (
 ) {{narrow}};
 
 CREATE INDEX pending_deadline ON pending (destination, deadline);
+
+-- Deliveries that still waited when their payload's time had come.
+CREATE TABLE unpurged (
+	id {{key}},
+	ws bigint NOT NULL
+);
 
 -- What became of a delivery that is done with.
 CREATE TABLE results (
