@@ -94,7 +94,8 @@ func (c *crash) trouble(round int) {
 	}
 }
 
-// sender sends one request after the other, each until it is answered.
+// sender sends one request after the other, each until it is answered; now and then
+// it gives one up.
 func (c *crash) sender(ctx context.Context, random *rand.Rand) {
 	for ctx.Err() == nil {
 		n := 1
@@ -102,7 +103,7 @@ func (c *crash) sender(ctx context.Context, random *rand.Rand) {
 			n = 2 + random.IntN(40)
 		}
 		orders, body, headers := c.orders(n, random)
-		for c.once(ctx, orders, body, headers) {
+		for c.once(ctx, orders, body, headers) && random.IntN(10) > 0 {
 			time.Sleep(20 * time.Millisecond)
 		}
 	}
