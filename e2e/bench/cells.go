@@ -103,7 +103,7 @@ func (b *bench) load(ctx context.Context, p *process, conns, events int) load {
 }
 
 func (b *bench) floors(ctx context.Context) error {
-	for _, role := range []string{"append", "decode"} {
+	for _, role := range []string{"append", "encode", "decode"} {
 		addr, err := freeAddr(ctx)
 		if err != nil {
 			return err
@@ -114,6 +114,9 @@ func (b *bench) floors(ctx context.Context) error {
 			return err
 		}
 		for _, c := range []struct{ conns, events int }{{64, 1}, {256, 1}, {16, 100}} {
+			if role == "encode" && c.events > 1 {
+				continue
+			}
 			l := b.load(ctx, p, c.conns, c.events)
 			o, err := l.run(ctx)
 			if err != nil {

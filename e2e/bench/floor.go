@@ -21,7 +21,9 @@ import (
 func runRole(ctx context.Context, role, addr, file string, rows, group int, wide bool) error {
 	switch role {
 	case "append":
-		return serveFloor(ctx, addr, appendLog(file))
+		return serveFloor(ctx, addr, appendLog(file, nil))
+	case "encode":
+		return serveFloor(ctx, addr, appendLog(file, encodeOne))
 	case "decode":
 		return serveFloor(ctx, addr, http.HandlerFunc(decodeOnly))
 	case "sqlite":
@@ -49,8 +51,9 @@ type line struct {
 }
 
 // appendLog is the least that a durable intake can do: read the body, append it to a
-// file, sync the file once for all that wait, answer 202.
-func appendLog(file string) http.Handler {
+// file, sync the file once for all that wait, answer 202. With encode, the events are
+// first made into what is sent to Meta, as the product does.
+func appendLog(file string, encode func(raw []byte) ([]byte, error)) http.Handler {
 	queue := make(chan line, 4096)
 	go writeLog(file, queue)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,6 +61,9 @@ func appendLog(file string) http.Handler {
 			return
 		}
 		raw, err := readBody(r)
+		if err == nil && encode != nil {
+			raw, err = encode(raw)
+		}
 		if err == nil {
 			done := make(chan error, 1)
 			queue <- line{raw, done}
@@ -65,6 +71,16 @@ func appendLog(file string) http.Handler {
 		}
 		answer(w, err)
 	})
+}
+
+// encodeOne reads, normalises, hashes and writes the one event of a request.
+func encodeOne(raw []byte) ([]byte, error) {
+	var e capi.Event
+	if err := e.UnmarshalJSON(raw); err != nil {
+		return nil, err
+	}
+	_ = e.Normalise(capi.Locale{Country: "US", Now: time.Now()})
+	return e.AppendJSON(nil), nil
 }
 
 func readBody(r *http.Request) ([]byte, error) {

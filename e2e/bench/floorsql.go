@@ -103,7 +103,7 @@ func (f *floorWriter) prepare() error {
 		}
 	}
 	for _, text := range inserts {
-		st, err := f.conn.PrepareContext(f.ctx, text)
+		st, err := f.conn.PrepareContext(f.ctx, text) //nolint:sqlclosecheck // used until the program ends
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -53,14 +52,11 @@ func (c *client) do(raw []byte) (status int, err error) {
 			continue
 		}
 		head := c.buf[:end+2]
-		at := bytes.Index(head, contentLength)
-		if at < 0 {
-			return 0, errors.New("an answer without Content-Length")
-		}
-		digits := head[at+len(contentLength):]
-		length, err := strconv.Atoi(string(digits[:bytes.IndexByte(digits, '\r')]))
+		_, digits, _ := bytes.Cut(head, contentLength)
+		digits, _, _ = bytes.Cut(digits, []byte("\r"))
+		length, err := strconv.Atoi(string(digits))
 		if err != nil {
-			return 0, err
+			return 0, fmt.Errorf("an answer without Content-Length: %w", err)
 		}
 		want = end + 4 + length
 	}

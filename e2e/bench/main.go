@@ -18,18 +18,18 @@ import (
 )
 
 type options struct {
-	rounds               int
-	seconds              float64
-	only                 string
-	quick, asJSON        bool
-	million, tenMillion  bool
-	peers                bool
-	role, addr, file     string
-	rows, group          int
-	wide                 bool
-	binary, peersFolder  string
-	postgres             string
-	warm, length, settle time.Duration
+	rounds              int
+	seconds             float64
+	only                string
+	quick, asJSON       bool
+	million, tenMillion bool
+	peers               bool
+	role, addr, file    string
+	rows, group         int
+	wide                bool
+	binary, peersFolder string
+	postgres            string
+	warm, length        time.Duration
 }
 
 func main() {
@@ -86,7 +86,7 @@ func run(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	b := &bench{o: o, dir: dir, self: self, cells: make(map[string][]float64)}
-	counter.Store(uint64(time.Now().UnixNano())) //nolint:gosec // new in each run, after 1970
+	counter.Store(uint64(time.Now().UnixNano())) // new in each run
 	if b.graph, err = startSandbox(ctx, o.binary); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // PostgreSQL
+	_ "github.com/jackc/pgx/v5/stdlib" //nolint:depguard // makes a database for each cell
 )
 
 // size compares the file of a stopped server with the JSON in it.

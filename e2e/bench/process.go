@@ -32,7 +32,7 @@ var local = &http.Client{Timeout: 5 * time.Second}
 // start runs a program that listens on addr and waits until path answers 200.
 func start(ctx context.Context, addr, path, name string, args ...string) (*process, error) {
 	p := &process{addr: addr, ended: make(chan struct{})}
-	p.cmd = exec.CommandContext(ctx, name, args...) //nolint:gosec // our own programs
+	p.cmd = exec.CommandContext(ctx, name, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	began := time.Now()
 	if err := p.cmd.Start(); err != nil {
@@ -123,7 +123,7 @@ func freeAddr(ctx context.Context) (string, error) {
 
 // build makes the binary as it is released.
 func build(ctx context.Context, into string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "timetzdata", "-ldflags", "-s -w", "-o", into, "./cmd/capiloop") //nolint:gosec // fixed but for our folder
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "timetzdata", "-ldflags", "-s -w", "-o", into, "./cmd/capiloop")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build capiloop (run this in the repository): %w: %s", err, out)

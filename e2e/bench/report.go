@@ -43,9 +43,11 @@ func (b *bench) report() report {
 }
 
 func (b *bench) goals() []goal {
-	list := []goal{
+	list := []goal{ //nolint:prealloc // a table
 		b.ratio("single events, 64 connections: accepted ÷ append log", "ours 64x1 accepted", "append 64x1 accepted", 0.60),
+		b.ratio("the same ÷ append log of encoded events (read, normalised, hashed, written)", "ours 64x1 accepted", "encode 64x1 accepted", 0.60),
 		b.ratio("single events, 256 connections: accepted ÷ append log", "ours 256x1 accepted", "append 256x1 accepted", 0),
+		b.ratio("the same ÷ append log of encoded events", "ours 256x1 accepted", "encode 256x1 accepted", 0),
 		b.ratio("100-event requests: accepted ÷ raw SQLite, the same four rows", "ours 16x100 accepted", "sqlite four tables", 0.45),
 		b.ratio("100-event requests: accepted ÷ raw SQLite, one wide row", "ours 16x100 accepted", "sqlite one wide row", 0),
 		b.ratio("single events: accepted ÷ HTTP with JSON decode, no store", "ours 64x1 accepted", "decode 64x1 accepted", 0),
