@@ -3,6 +3,7 @@ package crm
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -73,9 +74,7 @@ func (o *OAuth) Do(ctx context.Context, a Account, l Login, build func(domain st
 
 func withHeader(r Request, name, value string) Request {
 	header := map[string]string{name: value}
-	for k, v := range r.Header {
-		header[k] = v
-	}
+	maps.Copy(header, r.Header)
 	r.Header = header
 	return r
 }
@@ -164,9 +163,7 @@ func tokenRequest(a Account, l Login, refresh string) Request {
 	} else {
 		fields["client_id"], fields["client_secret"] = id, key
 	}
-	for k, v := range l.Extra {
-		fields[k] = v
-	}
+	maps.Copy(fields, l.Extra)
 	if l.JSON {
 		r.Body = JSON(fields)
 		return r
