@@ -193,12 +193,11 @@ func Phone(a Account, l *ledger.Lead, raw string) string {
 	if raw == "" {
 		return ""
 	}
-	country := l.Contact.Country
-	if n, _ := capi.NormaliseValue(capi.KeyPhone, raw, capi.Locale{Country: country}); len(n.Texts) > 0 {
-		return "+" + n.Texts[0]
-	}
-	if n, _ := capi.NormaliseValue(capi.KeyPhone, raw, capi.Locale{Country: a.Country}); len(n.Texts) > 0 {
-		return "+" + n.Texts[0]
+	for _, country := range []string{l.Contact.Country, a.Country} {
+		n, problem := capi.NormaliseValue(capi.KeyPhone, raw, capi.Locale{Country: country})
+		if problem == nil && len(n.Texts) > 0 {
+			return "+" + n.Texts[0]
+		}
 	}
 	return raw
 }
