@@ -1,6 +1,7 @@
 package leadform
 
 import (
+	"encoding/json"
 	"strings"
 
 	"golang.org/x/text/unicode/norm"
@@ -117,6 +118,42 @@ func Complete(l *ledger.Lead) {
 func Clean(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
 	return norm.NFC.String(strings.TrimSpace(s))
+}
+
+// SetClick keeps a click id that came in a hidden field or an address's parameter,
+// unchanged but for the spaces around it, and tells whether the name is one. The
+// first that sets it wins.
+func SetClick(l *ledger.Lead, name, value string) bool {
+	c := &l.Clicks
+	place := map[string]*string{
+		"fbc": &c.FBC, "fbp": &c.FBP, "fbclid": &c.FBClid, "gclid": &c.GClid, "gcl_id": &c.GClid, "gbraid": &c.GBraid, "wbraid": &c.WBraid,
+		"ttclid": &c.TTClid, "li_fat_id": &c.LiFatID, "ctwa_clid": &c.CTWAClid, "msclkid": &c.MSClkid,
+	}[strings.TrimPrefix(strings.ToLower(strings.TrimSpace(name)), "_")]
+	if place == nil {
+		return false
+	}
+	if *place == "" {
+		*place = Clean(value)
+	}
+	return true
+}
+
+// Ident is an id in JSON that some senders write as a number and others as a text.
+// It is kept as text, digit by digit; anything else reads as none.
+type Ident string
+
+// UnmarshalJSON takes a text or a whole number.
+func (i *Ident) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*i = Ident(Clean(text))
+		return nil
+	}
+	*i = ""
+	if len(raw) > 0 && strings.Trim(string(raw), "0123456789") == "" {
+		*i = Ident(raw)
+	}
+	return nil
 }
 
 // IsDummy tells whether a value is what Meta's testing tool fills a form with.

@@ -1,6 +1,7 @@
 package leadform_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -105,8 +106,30 @@ func TestCompleteFillsWhatFollows(t *testing.T) {
 	for _, c := range cases {
 		l := ledger.Lead{Contact: c.give}
 		leadform.Complete(&l)
-		// Contacts hide themselves, so they are compared and not printed.
-		require.True(t, c.want == l.Contact, c.name)
+		require.Equal(t, c.want, l.Contact, c.name)
+	}
+}
+
+func TestClickIDsStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	var l ledger.Lead
+	require.True(t, leadform.SetClick(&l, "_fbp", " fb.1.1.AbC "))
+	require.True(t, leadform.SetClick(&l, "GCLID", "aB"))
+	require.True(t, leadform.SetClick(&l, "gclid", "second"))
+	require.True(t, leadform.SetClick(&l, "li_fat_id", "00000000-0000-4000-8000-000000000001"))
+	require.False(t, leadform.SetClick(&l, "utm_source", "x"))
+	require.Equal(t, ledger.Clicks{FBP: "fb.1.1.AbC", GClid: "aB", LiFatID: "00000000-0000-4000-8000-000000000001"}, l.Clicks)
+}
+
+func TestIdsAreTextsOrNumbers(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]leadform.Ident{
+		`"1234567890123456"`: "1234567890123456", `9007199254740993`: "9007199254740993", `0`: "0", `null`: "", `1e3`: "", `-1`: "",
+		`{"a":1}`: "", `[1]`: "", `true`: "",
+	} {
+		var got leadform.Ident
+		require.NoError(t, json.Unmarshal([]byte(raw), &got))
+		require.Equal(t, want, got, raw)
 	}
 }
 
