@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -117,7 +118,8 @@ func (r *rig) env() []string {
 // serve launches a server without waiting for it.
 func (r *rig) serve(t *testing.T, args ...string) *process {
 	t.Helper()
-	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--test-clock", r.clock.flag()}, args...)
+	// At this level most is said, and what must not be said would be too.
+	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--log-level", "debug", "--test-clock", r.clock.flag()}, args...)
 	return launch(t, r.home, r.env(), args...)
 }
 
@@ -167,6 +169,11 @@ func (r *rig) end(t *testing.T) {
 	t.Helper()
 	r.graph.ClearFaults()
 	if p := r.server.Load(); p != nil && p.running() {
+		for _, path := range []string{"/metrics", "/v1/findings", "/v1/destinations", "/v1/ledger", "/"} {
+			if status, body, err := r.try(http.MethodGet, path, nil); err != nil || status != http.StatusOK {
+				t.Errorf("GET %s: %d %s %v", path, status, body, err)
+			}
+		}
 		p.stop(t)
 		r.keep(p)
 	}

@@ -29,6 +29,9 @@ const (
 func (r *rig) searchSaid(t *testing.T) {
 	t.Helper()
 	said := r.seen.String()
+	if strings.Contains(said, "panic") || strings.Contains(said, "goroutine ") {
+		t.Errorf("the server panicked:\n%s", said[max(0, len(said)-20000):])
+	}
 	for _, s := range []string{metaToken, appSecret, apiKey, rawDomain, rawPhone} {
 		if i := strings.Index(said, s); i >= 0 {
 			t.Errorf("%q was said: …%s…", s, said[max(0, i-200):min(len(said), i+200)])
