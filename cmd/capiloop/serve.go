@@ -141,7 +141,7 @@ Try it:
 // the throughput, within a limit. Who sets GOGC or GOMEMLIMIT knows better.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
+		debug.SetGCPercent(300)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" && debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		debug.SetMemoryLimit(256 << 20)
