@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/capiloop/capiloop/capi"
@@ -19,6 +20,7 @@ import (
 // process, as what it is compared with does: this program starts itself with -role.
 
 func runRole(ctx context.Context, role, addr, file string, rows, group int, wide bool) error {
+	debug.SetGCPercent(300) // as the product has it
 	switch role {
 	case "append":
 		return serveFloor(ctx, addr, appendLog(file, nil))
