@@ -70,4 +70,9 @@ type Settlement struct {
 	Outcome string // one word for the log and the metrics: sent, retry, refused, split, held, lost
 	Changes []Change
 	Lane    Lane // as it is to be from now on
+
+	// Of leads that a CRM took, by delivery: what it calls its records, and the copy of
+	// what left, sealed under the lead's key.
+	Records map[ID][]string
+	Copies  map[ID][]byte
 }

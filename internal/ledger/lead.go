@@ -31,6 +31,10 @@ type Lead struct {
 	UserAgent string
 }
 
+// LeadName stands in the place of an event's name where a delivery is a lead on its
+// way into a CRM. No event may be called so: the two books are told apart by it.
+const LeadName = "(lead)"
+
 // Origin is the advertising that a lead came by; ids as text, each may be missing.
 type Origin struct {
 	FormID, FormName         string

@@ -15,6 +15,7 @@ type BookQuery struct {
 	Destination int64
 	Source      string
 	Name        string
+	Leads       bool // the second book: leads on their way into CRMs
 }
 
 // Book returns what became of everything received. Rows that wait behind a held
@@ -30,8 +31,9 @@ func (s *Store) Book(ctx context.Context, q BookQuery) (*ledger.Book, error) {
 	}
 	rows, err := s.read.QueryContext(ctx, `SELECT c.destination, COALESCE(l.held, ''), c.state, c.reason, SUM(c.n) FROM counters c
 		LEFT JOIN lanes l ON l.destination = c.destination
-		WHERE c.ws = $1 AND c.hour >= $2 AND c.hour < $3 AND (CAST($4 AS bigint) = 0 OR c.destination = $4) AND ($5 = '' OR c.source = $5) AND ($6 = '' OR c.name = $6)
-		GROUP BY c.destination, COALESCE(l.held, ''), c.state, c.reason`, q.Workspace, from, to, q.Destination, q.Source, q.Name)
+		WHERE (c.name = $7) = ($8 = 1) AND c.ws = $1 AND c.hour >= $2 AND c.hour < $3 AND (CAST($4 AS bigint) = 0 OR c.destination = $4) AND ($5 = '' OR c.source = $5) AND ($6 = '' OR c.name = $6)
+		GROUP BY c.destination, COALESCE(l.held, ''), c.state, c.reason`, q.Workspace, from, to, q.Destination, q.Source, q.Name,
+		ledger.LeadName, flag(q.Leads))
 	if err != nil {
 		return nil, fmt.Errorf("read the book: %w", err)
 	}

@@ -207,18 +207,29 @@ func (s *Store) repeat(ctx context.Context, tx *tx, p pair) (ledger.ID, error) {
 
 // insert writes new deliveries and their events.
 func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
-	var events, deliveries, pending, results [][]any
+	events := make([][]any, 0, len(fresh))
 	var last *ledger.Event
-	ahead := make(map[ledger.Finding]time.Time)
 	for _, p := range fresh {
-		e, d := p.event, p.delivery
-		if e != last {
+		if e := p.event; e != last {
 			last = e
 			events = append(events, []any{
 				int64(e.ID), e.Workspace, e.Source, e.Name, e.EventID, ledger.Micros(e.Time), e.ActionSource,
 				int64(e.Came), e.Person, //nolint:gosec // a bit set keeps its bits
 			})
 		}
+	}
+	if err := s.dialect.bulk(ctx, tx, eventsTable, events); err != nil {
+		return err
+	}
+	return s.insertDeliveries(ctx, tx, fresh)
+}
+
+// insertDeliveries writes new deliveries and queues those that are to be sent.
+func (s *Store) insertDeliveries(ctx context.Context, tx *tx, fresh []pair) error {
+	var deliveries, pending, results [][]any
+	ahead := make(map[ledger.Finding]time.Time)
+	for _, p := range fresh {
+		e, d := p.event, p.delivery
 		deliveries = append(deliveries, []any{
 			int64(d.ID), d.Destination, int64(d.Kept), int64(d.Priority), ledger.Micros(d.Deadline), d.Envelope.TestCode, d.Envelope.Agent, notes(d.Notes), d.Payload, //nolint:gosec // a bit set keeps its bits
 		})
@@ -242,7 +253,7 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 	for _, t := range []struct {
 		table *table
 		rows  [][]any
-	}{{eventsTable, events}, {deliveriesTable, deliveries}, {pendingTable, pending}, {resultsTable, results}} {
+	}{{deliveriesTable, deliveries}, {pendingTable, pending}, {resultsTable, results}} {
 		if err := s.dialect.bulk(ctx, tx, t.table, t.rows); err != nil {
 			return err
 		}

@@ -54,12 +54,15 @@ func (s *Store) retryStep(ctx context.Context, q RetryQuery, after ledger.ID) (n
 	}
 	err = s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
 		n, last = 0, 0
-		rows, err := tx.query(ctx, `SELECT r.id, d.destination, d.priority, d.deadline, d.test_code, d.agent, e.ws, e.source, e.name, e.event_id, r.reason, r.tries,
-				COALESCE(LENGTH(d.payload), 0)
-			FROM results r JOIN deliveries d ON d.id = r.id JOIN events e ON e.id = r.id - r.id % 64
-			WHERE r.id > $1 AND r.id < $2 AND r.state = 'failed' AND e.ws = $3 AND d.deadline > $4 AND d.payload IS NOT NULL
+		rows, err := tx.query(ctx, `SELECT r.id, d.destination, d.priority, d.deadline, d.test_code, d.agent, COALESCE(e.ws, l.ws), COALESCE(e.source, l.source),
+				COALESCE(e.name, $8), COALESCE(e.event_id, ''), r.reason, r.tries, COALESCE(LENGTH(d.payload), 0)
+			FROM results r JOIN deliveries d ON d.id = r.id
+			LEFT JOIN events e ON e.id = r.id - r.id % 64
+			LEFT JOIN leads l ON e.id IS NULL AND l.id = r.id - r.id % 64
+			WHERE r.id > $1 AND r.id < $2 AND r.state = 'failed' AND COALESCE(e.ws, l.ws) = $3 AND d.deadline > $4
+				AND (d.payload IS NOT NULL OR l.id IS NOT NULL AND l.cleared_at = 0)
 				AND (CAST($5 AS bigint) = 0 OR d.destination = $5) AND ($6 = '' OR r.reason = $6) ORDER BY r.id LIMIT $7`,
-			int64(after), before, q.Workspace, ledger.Micros(q.Now), q.Destination, string(q.Reason), retryRows)
+			int64(after), before, q.Workspace, ledger.Micros(q.Now), q.Destination, string(q.Reason), retryRows, ledger.LeadName)
 		list, err := collect(rows, err, scanFailed)
 		if err != nil {
 			return err
@@ -95,6 +98,9 @@ func scanFailed(row scanner) (f failedRow, err error) {
 // requeue takes the event id back and queues the delivery; false says that the id
 // was taken by a newer event, which is the repaired one.
 func (s *Store) requeue(ctx context.Context, tx *tx, f failedRow) (bool, error) {
+	if f.eventID == "" { // a lead
+		return true, s.putBack(ctx, tx, f)
+	}
 	res, err := tx.exec(ctx, `UPDATE seen SET released = 0 WHERE key = $1 AND id = $2`, seenKey(f.destination, f.row.Name, f.eventID), int64(f.row.ID))
 	if err != nil {
 		return false, err
@@ -102,12 +108,16 @@ func (s *Store) requeue(ctx context.Context, tx *tx, f failedRow) (bool, error) 
 	if k, err := res.RowsAffected(); err != nil || k == 0 {
 		return false, err
 	}
+	return true, s.putBack(ctx, tx, f)
+}
+
+func (s *Store) putBack(ctx context.Context, tx *tx, f failedRow) error {
 	if _, err := tx.exec(ctx, `DELETE FROM results WHERE id = $1`, int64(f.row.ID)); err != nil {
-		return false, err
+		return err
 	}
 	r := f.row
 	tx.counts.moved(cellOf(f.destination, r), ledger.Failed, f.reason, ledger.Waiting, "")
-	return true, s.dialect.bulk(ctx, tx, pendingTable, [][]any{{
+	return s.dialect.bulk(ctx, tx, pendingTable, [][]any{{
 		f.destination, int64(r.Priority), int64(r.ID), r.Workspace, r.Source, r.Name, int64(r.Size),
 		int64(0), ledger.Micros(r.Deadline), int64(r.Tries), int64(0), int64(0), "", r.Envelope.TestCode, r.Envelope.Agent,
 	}})

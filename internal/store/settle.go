@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -34,6 +35,9 @@ func (s *Store) Settle(ctx context.Context, st *ledger.Settlement) error {
 			return err
 		}
 		if err := s.change(ctx, tx, b, st.Changes); err != nil {
+			return err
+		}
+		if err := keepRecords(ctx, tx, b.Destination, st); err != nil {
 			return err
 		}
 		if err := s.laneFindings(ctx, tx, lane, st); err != nil {
@@ -140,12 +144,35 @@ func keepPending(ctx context.Context, tx *tx, destination int64, c ledger.Change
 // releaseKey lets an event that failed come again after it was repaired.
 func (s *Store) releaseKey(ctx context.Context, tx *tx, destination int64, id ledger.ID) error {
 	var name, eventID string
-	if err := tx.row(ctx, `SELECT name, event_id FROM events WHERE id = $1`, []any{int64(id.Event())}, &name, &eventID); err != nil {
+	err := tx.row(ctx, `SELECT name, event_id FROM events WHERE id = $1`, []any{int64(id.Event())}, &name, &eventID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // a lead: recognised by its own ids, whatever became of it
+	}
+	if err != nil {
 		return fmt.Errorf("read the failed event: %w", err)
 	}
-	_, err := tx.exec(ctx, `UPDATE seen SET released = 1 WHERE key = $1 AND id = $2`, seenKey(destination, name, eventID), int64(id))
+	_, err = tx.exec(ctx, `UPDATE seen SET released = 1 WHERE key = $1 AND id = $2`, seenKey(destination, name, eventID), int64(id))
 	if err != nil {
 		return fmt.Errorf("release the event id: %w", err)
+	}
+	return nil
+}
+
+// keepRecords writes down what a CRM calls the records of the leads it took, in the
+// transaction that says that it took them, and the sealed copies of what left.
+func keepRecords(ctx context.Context, tx *tx, destination int64, st *ledger.Settlement) error {
+	for id, records := range st.Records {
+		for rank, record := range records {
+			if _, err := tx.exec(ctx, `INSERT INTO crm_records (destination, lead, record, rank) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (destination, lead, record) DO UPDATE SET rank = excluded.rank`, destination, int64(id.Event()), record, rank); err != nil {
+				return fmt.Errorf("keep the CRM's record: %w", err)
+			}
+		}
+	}
+	for id, sealed := range st.Copies {
+		if _, err := tx.exec(ctx, `INSERT INTO lead_copies (id, sealed) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed`, int64(id), sealed); err != nil {
+			return fmt.Errorf("keep a copy of what left: %w", err)
+		}
 	}
 	return nil
 }
