@@ -3,8 +3,12 @@
 // JSON, in YAML, in a log line, also deep inside another value. Only Reveal gives
 // it, so that a search for Reveal finds every place that handles one.
 //
-// Sealing, by which contact data is kept under a key for each lead, comes with
-// leads.
+// It also seals: contact data is kept under a key for each lead (Key, Seal, Open),
+// that key wrapped by the workspace's (Ring), that one by the master key (Master),
+// which is in a file of its own or in the environment. Deleting the wrapped key of a
+// lead forgets the lead. The package reads and writes the master key's files and no
+// other; whoever calls it keeps what it has wrapped and sealed. Its errors name keys
+// by their ids and places, never by what is in them.
 package secret
 
 import (
