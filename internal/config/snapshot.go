@@ -31,6 +31,29 @@ type Workspace struct {
 	Datasets        []*Dataset
 	APIKeys         []APIKey
 	Retention       Retention
+
+	Sources     []*Source
+	CRMs        []*CRM
+	MergeWindow time.Duration // the same person by two sources within it is one lead
+	Ring        *secret.Ring  // the workspace's keys, for what is sealed
+}
+
+// Source is where leads come in.
+type Source struct {
+	ID        int64
+	Workspace int64
+	Kind      string // of package leadform: meta_leads, google_leads, website …
+	Name      string
+	Webhook   string // the secret part of its address /webhooks/{key}
+	Options   secret.Options
+	CreatedAt time.Time // leads from before are history
+}
+
+// CRM is where leads go.
+type CRM struct {
+	ledger.Destination // Kind is one of package crm: webhook, hubspot …
+	Options            secret.Options
+	TestLeads          bool // test leads are delivered too, marked
 }
 
 // Retention is how long what is personal is kept.

@@ -17,7 +17,6 @@ CREATE TABLE workspace_keys (
 	ws         bigint NOT NULL,
 	use_for    text NOT NULL,
 	generation bigint NOT NULL,
-	master     {{blob}} NOT NULL,
 	wrapped    {{blob}} NOT NULL,
 	PRIMARY KEY (ws, use_for, generation)
 ) {{narrow}};
