@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/capiloop/capiloop/capi"
 	"github.com/capiloop/capiloop/internal/leadform"
@@ -167,5 +169,6 @@ func sentence(s string) string {
 	if s = strings.TrimRight(strings.TrimSpace(s), "."); s == "" {
 		return ""
 	}
-	return strings.ToUpper(s[:1]) + s[1:] + "."
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:] + "."
 }
