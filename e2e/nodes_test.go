@@ -2,8 +2,10 @@ package e2e_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,4 +59,31 @@ func TestTwoNodesOnOneDatabase(t *testing.T) {
 	b := r.book(t, "")
 	require.EqualValues(t, 121, b.Sent)
 	require.EqualValues(t, 6, b.Beside.Duplicates)
+}
+
+// A key that is made at one node opens the other within seconds, without a restart.
+func TestAKeyOfOneNodeOpensTheOther(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CAPILOOP_TEST_POSTGRES") == "" {
+		t.Skip("CAPILOOP_TEST_POSTGRES is not set; scripts/with-postgres.sh sets it")
+	}
+	r := newRig(t, setup{database: "postgres"})
+	first := r.server.Load()
+	second := r.serve(t, "--data", filepath.Join(r.home, "second"))
+	second.addr = second.said(t, second.errOut, `capiloop is running.* listen=(\S+)`)
+	made := r.run(t, "key", "website") // by the socket in the first one's folder
+	require.Zero(t, made.code, made.errOut)
+	for _, p := range []*process{first, second} {
+		r.server.Store(p)
+		for began := time.Now(); ; time.Sleep(500 * time.Millisecond) { // a guesser would be slowed down
+			status, _ := r.request(t, http.MethodPost, "/v1/events", bodyOf(t, r.lead(datasetA, p.addr)), "Authorization", "Bearer "+strings.TrimSpace(made.out))
+			if status == http.StatusAccepted {
+				break
+			}
+			require.Less(t, time.Since(began), 15*time.Second)
+		}
+	}
+	second.stop(t)
+	r.keep(second)
+	r.server.Store(first)
 }

@@ -185,11 +185,12 @@ func (r *rig) end(t *testing.T) {
 	r.searchStored(t)
 }
 
-// eventually waits until something is true.
+// eventually waits until something is true, twice as long as it should take: other
+// tests want the processor too.
 func (r *rig) eventually(t *testing.T, limit time.Duration, what string, is func() bool) {
 	t.Helper()
 	for began := time.Now(); !is(); time.Sleep(15 * time.Millisecond) {
-		if time.Since(began) > limit {
+		if time.Since(began) > 2*limit {
 			book, _ := r.tryBook("")
 			t.Fatalf("after %s still not: %s\nbook: %+v", limit, what, book)
 		}
