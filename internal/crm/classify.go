@@ -223,7 +223,11 @@ func Private(a Account, l *ledger.Lead) []string {
 		add(2, c.FullName, c.FirstName, c.LastName, c.Email, c.Phone, c.WorkEmail, c.WorkPhone, c.Street, c.City, c.Postcode, c.Birthday, c.Company)
 		add(2, strings.Fields(c.FullName+" "+c.FirstName+" "+c.LastName)...)
 		for _, phone := range []string{c.Phone, c.WorkPhone} {
-			add(5, Phone(a, l, phone), strings.TrimPrefix(Phone(a, l, phone), "+"))
+			number := Phone(a, l, phone)
+			add(5, number, digits(phone))
+			for from := 0; from < len(digits(number)) && from <= 3; from++ { // with the country's code, and without
+				add(7, digits(number)[from:])
+			}
 		}
 		for _, answer := range l.Answers {
 			add(2, answer.Values...)
@@ -232,4 +236,13 @@ func Private(a Account, l *ledger.Lead) []string {
 	}
 	slices.SortFunc(list, func(x, y string) int { return len(y) - len(x) })
 	return slices.Compact(list)
+}
+
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, s)
 }

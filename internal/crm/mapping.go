@@ -53,18 +53,17 @@ var fields = map[string]func(a Account, l *ledger.Lead) string{
 	"phone": func(a Account, l *ledger.Lead) string {
 		return Phone(a, l, firstOf(l.Contact.Phone, l.Contact.WorkPhone))
 	},
-	"work_phone":  func(a Account, l *ledger.Lead) string { return Phone(a, l, l.Contact.WorkPhone) },
-	"street":      func(_ Account, l *ledger.Lead) string { return l.Contact.Street },
-	"city":        func(_ Account, l *ledger.Lead) string { return l.Contact.City },
-	"state":       func(_ Account, l *ledger.Lead) string { return l.Contact.State },
-	"postcode":    func(_ Account, l *ledger.Lead) string { return l.Contact.Postcode },
-	"country":     func(_ Account, l *ledger.Lead) string { return l.Contact.Country },
-	"birthday":    birthday,
-	"gender":      func(_ Account, l *ledger.Lead) string { return l.Contact.Gender },
-	"company":     func(_ Account, l *ledger.Lead) string { return l.Contact.Company },
-	"job_title":   func(_ Account, l *ledger.Lead) string { return l.Contact.JobTitle },
-	"answers":     func(_ Account, l *ledger.Lead) string { return answers(l) },
-	"description": func(_ Account, l *ledger.Lead) string { return answers(l) },
+	"work_phone": func(a Account, l *ledger.Lead) string { return Phone(a, l, l.Contact.WorkPhone) },
+	"street":     func(_ Account, l *ledger.Lead) string { return l.Contact.Street },
+	"city":       func(_ Account, l *ledger.Lead) string { return l.Contact.City },
+	"state":      func(_ Account, l *ledger.Lead) string { return l.Contact.State },
+	"postcode":   func(_ Account, l *ledger.Lead) string { return l.Contact.Postcode },
+	"country":    func(_ Account, l *ledger.Lead) string { return l.Contact.Country },
+	"birthday":   birthday,
+	"gender":     func(_ Account, l *ledger.Lead) string { return l.Contact.Gender },
+	"company":    func(_ Account, l *ledger.Lead) string { return l.Contact.Company },
+	"job_title":  func(_ Account, l *ledger.Lead) string { return l.Contact.JobTitle },
+	"answers":    func(_ Account, l *ledger.Lead) string { return answers(l) },
 }
 
 // FieldNames lists the fields of a lead that a mapping can name, sorted; beside them there
