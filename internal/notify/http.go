@@ -3,6 +3,7 @@ package notify
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -74,6 +75,15 @@ func unanswered(err error, written bool) ledger.Outcome {
 		return ledger.Lost{Answer: a}
 	}
 	return ledger.RetryAt{Reason: ledger.Backlog, Answer: a}
+}
+
+// encode writes a body in which < and > can be read.
+func encode(v map[string]any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // texts and truth values always encode
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // seconds turns a number of seconds into a wait of at most an hour.

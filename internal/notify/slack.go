@@ -2,7 +2,6 @@ package notify
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -101,8 +100,7 @@ func slackBody(m Message) []byte {
 		}
 		b.WriteString(text + value + "\n")
 	}
-	body, _ := json.Marshal(map[string]any{"text": strings.TrimSuffix(b.String(), "\n"), "unfurl_links": false}) // texts always marshal
-	return body
+	return encode(map[string]any{"text": strings.TrimSuffix(b.String(), "\n"), "unfurl_links": false})
 }
 
 func slackEscape(text string) string {

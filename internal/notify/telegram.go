@@ -48,8 +48,7 @@ func (t *Telegram) Send(ctx context.Context, m Message) ledger.Outcome {
 
 // Check asks for the chat.
 func (t *Telegram) Check(ctx context.Context) ledger.Outcome {
-	body, _ := json.Marshal(map[string]any{"chat_id": t.config.ChatID}) // texts always marshal
-	r, lost := post(ctx, t.client, t.address("getChat"), body)
+	r, lost := post(ctx, t.client, t.address("getChat"), encode(map[string]any{"chat_id": t.config.ChatID}))
 	if lost != nil {
 		return t.clean(lost)
 	}
@@ -146,11 +145,10 @@ func (t *Telegram) body(m Message) []byte {
 		}
 		b.WriteString("<b>" + html(f.Label) + ":</b> " + text + "\n")
 	}
-	body, _ := json.Marshal(map[string]any{ // texts always marshal
+	return encode(map[string]any{
 		"chat_id": t.config.ChatID, "text": strings.TrimSuffix(b.String(), "\n"), "parse_mode": "HTML",
 		"link_preview_options": map[string]bool{"is_disabled": true},
 	})
-	return body
 }
 
 // html escapes as Telegram's HTML and that of mails want it.
