@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // ErrUnknownKey says that a key was wrapped by one of the workspace's that this ring
@@ -110,9 +111,7 @@ func (r *Ring) next(master Key) (*Ring, WrappedKey) {
 		workspace: r.workspace, generation: r.generation,
 		keys: map[KeyID]Key{key.ID(): key}, index: r.index, hash: r.hash,
 	}
-	for id, old := range r.keys {
-		ring.keys[id] = old
-	}
+	maps.Copy(ring.keys, r.keys)
 	ring.take(row, key)
 	return ring, row
 }

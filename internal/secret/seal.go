@@ -199,7 +199,7 @@ func (k Key) seal(out []byte, purpose byte, place, plain []byte) []byte {
 	if k.IsZero() {
 		panic("secret: seal with no key")
 	}
-	return k.key.aead.Seal(out, nil, plain, slices.Concat([]byte{version, purpose}, place))
+	return k.key.aead.Seal(out, nil, plain, slices.Concat([]byte{version, purpose}, place)) //nolint:gosec // it makes the nonce itself
 }
 
 func (k Key) open(sealed []byte, purpose byte, place []byte) ([]byte, error) {
