@@ -40,6 +40,23 @@ func TestRingOpensItsLeads(t *testing.T) {
 	require.NotEqual(t, key.ID(), second.ID(), "each has its own")
 }
 
+func TestRingSealsALead(t *testing.T) {
+	t.Parallel()
+	ring, _ := newMaster(t).NewRing(7)
+	wrapped, sealed := ring.SealLead(100, []byte("a@example.com"))
+	plain, err := ring.ReadLead(100, wrapped, sealed)
+	require.NoError(t, err)
+	require.Equal(t, "a@example.com", string(plain))
+	otherWrapped, otherSealed := ring.SealLead(101, []byte("b@example.com"))
+	for _, c := range []struct {
+		lead            int64
+		wrapped, sealed []byte
+	}{{101, wrapped, sealed}, {100, wrapped, otherSealed}, {100, otherWrapped, sealed}} {
+		_, err = ring.ReadLead(c.lead, c.wrapped, c.sealed)
+		require.ErrorIs(t, err, secret.ErrSealed)
+	}
+}
+
 func TestRingRotates(t *testing.T) {
 	t.Parallel()
 	m := newMaster(t)

@@ -28,6 +28,17 @@ func (o Options) Text(name string) string { return o.texts[name].Reveal() }
 // Secret returns a setting that is one.
 func (o Options) Secret(name string) Secret { return o.texts[name] }
 
+// With returns the options with one text set anew; o stays as it is.
+func (o Options) With(name string, value Secret) Options {
+	texts := maps.Clone(o.texts)
+	if texts == nil {
+		texts = make(map[string]Secret)
+	}
+	texts[name] = value
+	o.texts = texts
+	return o
+}
+
 // Is tells whether a setting is "true", "yes" or "1".
 func (o Options) Is(name string) bool {
 	switch o.Text(name) {
