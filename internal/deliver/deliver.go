@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/platform"
 	"github.com/capiloop/capiloop/internal/store"
@@ -17,6 +18,7 @@ type Config struct {
 	Store     *store.Store
 	Settings  *config.Live
 	Platforms map[string]platform.Platform // by kind
+	CRMs      map[string]crm.CRM           // by kind
 	IDs       *ledger.IDs
 	Clock     ledger.Clock
 	Log       *slog.Logger
@@ -35,6 +37,7 @@ type Deliverer struct {
 	store     *store.Store
 	settings  *config.Live
 	platforms map[string]platform.Platform
+	crms      map[string]crm.CRM
 	ids       *ledger.IDs
 	clock     ledger.Clock
 	log       *slog.Logger
@@ -47,7 +50,7 @@ type Deliverer struct {
 // New returns a Deliverer.
 func New(c Config) *Deliverer {
 	d := &Deliverer{
-		store: c.Store, settings: c.Settings, platforms: c.Platforms, ids: c.IDs, clock: c.Clock,
+		store: c.Store, settings: c.Settings, platforms: c.Platforms, crms: c.CRMs, ids: c.IDs, clock: c.Clock,
 		log: c.Log, node: c.Node, grace: c.Grace, observer: c.Observe,
 	}
 	if d.log == nil {
@@ -75,13 +78,31 @@ func (d *Deliverer) Run(ctx context.Context) error {
 				continue
 			}
 			running[id] = true
-			l := &lane{d: d, destination: id, log: d.log}
+			l := d.adLane(id)
+			lanes.Go(func() { l.run(ctx) })
+		}
+		for _, c := range d.settings.Get().CRMs() {
+			if running[c.ID] {
+				continue
+			}
+			running[c.ID] = true
+			l := d.crmLane(c.ID)
 			lanes.Go(func() { l.run(ctx) })
 		}
 		_ = d.clock.Sleep(ctx, pollShared)
 	}
 	lanes.Wait()
 	return d.store.ReleaseLeases(context.WithoutCancel(ctx), d.node)
+}
+
+// adLane returns the lane of a destination for events.
+func (d *Deliverer) adLane(id int64) *lane {
+	l := &lane{d: d, destination: id, log: d.log}
+	l.ready = func() (func(context.Context, bool) time.Duration, bool) {
+		account, ok := d.account(id)
+		return func(ctx context.Context, probe bool) time.Duration { return l.send(ctx, account, probe) }, ok
+	}
+	return l
 }
 
 // account returns a destination as the settings have it now: token, version and

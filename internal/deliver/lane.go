@@ -27,11 +27,15 @@ const (
 	housekeeping = time.Minute
 )
 
-// lane sends the deliveries of one destination, one request at a time.
+// lane sends the deliveries of one destination, one batch at a time.
 type lane struct {
 	d           *Deliverer
 	destination int64
 	log         *slog.Logger
+	crm         bool // leads into a CRM: no waiting for fuller batches
+	// ready returns what sends a batch, or false while the settings do not have the
+	// destination.
+	ready func() (send func(ctx context.Context, probe bool) time.Duration, ok bool)
 
 	lastClaim   time.Time // zero: the lane was idle
 	lastTidy    time.Time
@@ -58,7 +62,7 @@ func (l *lane) run(ctx context.Context) {
 
 // turn does the next thing and returns how long the lane may rest.
 func (l *lane) turn(ctx context.Context) time.Duration {
-	account, ok := l.d.account(l.destination)
+	send, ok := l.ready()
 	if !ok {
 		return l.d.poll
 	}
@@ -77,12 +81,12 @@ func (l *lane) turn(ctx context.Context) time.Duration {
 		l.lastClaim = time.Time{}
 		return l.rest(now, due)
 	}
-	if wait := l.lastClaim.Add(fill).Sub(now); due.Held == ledger.None && !due.Full && wait > 0 && wait <= fill {
+	if wait := l.lastClaim.Add(fill).Sub(now); !l.crm && due.Held == ledger.None && !due.Full && wait > 0 && wait <= fill {
 		_ = l.d.clock.Sleep(ctx, wait) // not woken by what arrives: that is what it waits for
 		now = l.d.clock.Now()
 	}
 	l.lastClaim = now
-	return l.send(ctx, account, due.Held != ledger.None)
+	return send(ctx, due.Held != ledger.None)
 }
 
 // rest returns how long nothing can be due.
@@ -101,6 +105,9 @@ func (l *lane) tidy(ctx context.Context, now time.Time) {
 	}
 	if _, err := l.d.store.ReleaseDue(ctx, l.destination, now); err != nil {
 		l.storeFailed(ctx, "release rows", err)
+	}
+	if l.crm {
+		return // doing it again leaves one record: there is no doubt that a person must settle
 	}
 	if _, err := l.d.store.ParkDoubtful(ctx, l.destination, now.Add(-ledger.DedupWindow)); err != nil {
 		l.storeFailed(ctx, "park doubtful rows", err)
@@ -197,28 +204,30 @@ func (l *lane) claim(ctx context.Context, account platform.Account, p part, prob
 	return attempt{batch: batch, lane: state, since: p.since, now: now, jitter: rand.Float64()}, true //nolint:gosec // jitter is no secret
 }
 
-// post sends the batch. When the process stops, a request under way gets a few
-// seconds to finish and is then cut; what was cut counts as maybe sent.
+// post sends the batch. What was cut because the process stops counts as maybe sent.
 func (l *lane) post(ctx context.Context, account platform.Account, b *ledger.Batch) ledger.Outcome {
-	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	sending, cancel := l.withGrace(ctx)
 	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-done:
-			return
-		case <-ctx.Done():
-		}
+	return l.d.platform(account).Send(sending, account, b)
+}
+
+// withGrace returns a context for a request: when the process stops, one under way
+// gets a few seconds to finish and is then cut.
+func (l *lane) withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
+	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
 		grace := time.NewTimer(l.d.grace)
 		defer grace.Stop()
 		select {
-		case <-done:
+		case <-sending.Done():
 		case <-grace.C:
 			cancel()
 		}
-	}()
-	return l.d.platform(account).Send(sending, account, b)
+	})
+	return sending, func() {
+		stop()
+		cancel()
+	}
 }
 
 // settle writes the verdict down, also while the process is stopping.

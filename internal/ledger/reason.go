@@ -34,6 +34,7 @@ const (
 	NoDestination Reason = "no_destination"
 	Dropped       Reason = "dropped_by_person"
 	WasRemoved    Reason = "removed_confirmed"
+	Cleared       Reason = "contact_cleared"
 
 	// failed.
 	Expired Reason = "expired"
@@ -64,6 +65,7 @@ var sentences = map[Reason]string{
 	NotLive:       "Not sent, because the destination is switched off.",
 	NoDestination: "Not sent, because the workspace had no destination for it.",
 	Dropped:       "Not sent, because a person dropped it.",
+	Cleared:       "Not sent, because the person's data was cleared before it could go.",
 	WasRemoved:    "Not sent, because its destination was removed and a person confirmed it.",
 
 	Expired: "Too late: the destination takes events only for a few days after they happened.",
