@@ -31,22 +31,24 @@ func failure(doing string, err error) *leadform.FetchError {
 		o = ledger.RetryAt{Answer: a, Reason: ledger.Throttled, Wait: e.Wait}
 	case e.Class == capi.ClassRetry, e.Class == capi.ClassUnsent, e.Class == capi.ClassAmbiguous: // a read may be repeated
 		o = ledger.RetryAt{Answer: a, Reason: ledger.Backlog}
-	case e.Class == capi.ClassAccess:
-		o = ledger.Hold{Answer: a, Reason: accessReason(e)}
-	case e.Code == 100 && strings.Contains(strings.ToLower(e.Message), "permission"):
-		o = ledger.Hold{Answer: a, Reason: ledger.PermissionMissing}
 	default:
-		o = ledger.Hold{Answer: a, Reason: ledger.UnclearRefusal}
+		o = ledger.Hold{Answer: a, Reason: holdReason(e)}
 	}
 	return &leadform.FetchError{Outcome: o, Err: fmt.Errorf("%s: %w", doing, &safe)}
 }
 
-func accessReason(e *capi.APIError) ledger.Reason {
-	switch e.Code {
-	case 190, 102, 104, 0: // 0: refused by our own reader, for settings that cannot work
-		return ledger.TokenInvalid
-	case 368:
+// holdReason says what a person has to repair. Code 100 without a subcode is unclear
+// by itself, but its words may name a permission.
+func holdReason(e *capi.APIError) ledger.Reason {
+	switch {
+	case e.Class != capi.ClassAccess && e.Code == 100 && strings.Contains(strings.ToLower(e.Message), "permission"):
+		return ledger.PermissionMissing
+	case e.Class != capi.ClassAccess:
+		return ledger.UnclearRefusal
+	case e.Code == 368:
 		return ledger.Blocked
+	case e.Code == 190 || e.Code == 102 || e.Code == 104 || e.Code == 0: // 0: refused by our own reader, for settings that cannot work
+		return ledger.TokenInvalid
 	}
 	return ledger.PermissionMissing
 }
@@ -54,7 +56,7 @@ func accessReason(e *capi.APIError) ledger.Reason {
 // words are Meta's own, with where to look: a missing right to leads has two places.
 func words(e *capi.APIError) string {
 	text := firstOf(e.UserMessage, e.Message, e.Explanation().Title)
-	if e.Class == capi.ClassAccess && accessReason(e) == ledger.PermissionMissing {
+	if holdReason(e) == ledger.PermissionMissing {
 		text += " (" + leadsAccess + ")"
 	}
 	return text
