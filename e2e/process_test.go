@@ -52,6 +52,11 @@ func launch(t *testing.T, dir string, env []string, args ...string) *process {
 		_ = p.cmd.Wait() // the exit code is read from ProcessState
 		close(p.done)
 	}()
+	t.Cleanup(func() { // a test that failed leaves nothing behind
+		if p.running() {
+			p.kill()
+		}
+	})
 	return p
 }
 
