@@ -139,6 +139,24 @@ func (r *Ring) RewrapLead(lead int64, wrapped []byte) ([]byte, error) {
 	return r.Rewrap(r.lead(lead), wrapped)
 }
 
+// SealLead makes the key of a new lead and seals the lead itself with it, at the same
+// place; both results are for the database. Whatever else is sealed with the key of a
+// lead has a Place of its own kind.
+func (r *Ring) SealLead(lead int64, plain []byte) (wrapped, sealed []byte) {
+	wrapped, key := r.WrapLead(lead)
+	return wrapped, Seal(key, r.lead(lead), plain)
+}
+
+// ReadLead returns what SealLead has sealed, also when it was sealed anew with the
+// same key. Its error is that of OpenLead or of Open.
+func (r *Ring) ReadLead(lead int64, wrapped, sealed []byte) ([]byte, error) {
+	key, err := r.OpenLead(lead, wrapped)
+	if err != nil {
+		return nil, err
+	}
+	return Open(key, r.lead(lead), sealed)
+}
+
 func (r *Ring) lead(id int64) []byte { return Place("lead", r.workspace, id) }
 
 // Wrap makes a key for something that is no lead but is kept like one, such as a

@@ -44,7 +44,7 @@ func TestRingSealsALead(t *testing.T) {
 	t.Parallel()
 	ring, _ := newMaster(t).NewRing(7)
 	wrapped, sealed := ring.SealLead(100, []byte("a@example.com"))
-	plain, err := ring.UnsealLead(100, wrapped, sealed)
+	plain, err := ring.ReadLead(100, wrapped, sealed)
 	require.NoError(t, err)
 	require.Equal(t, "a@example.com", string(plain))
 	otherWrapped, otherSealed := ring.SealLead(101, []byte("b@example.com"))
@@ -52,18 +52,18 @@ func TestRingSealsALead(t *testing.T) {
 		lead            int64
 		wrapped, sealed []byte
 	}{{101, wrapped, sealed}, {100, wrapped, otherSealed}, {100, otherWrapped, sealed}} {
-		_, err = ring.UnsealLead(c.lead, c.wrapped, c.sealed)
+		_, err = ring.ReadLead(c.lead, c.wrapped, c.sealed)
 		require.ErrorIs(t, err, secret.ErrSealed)
 	}
 
 	copied, err := ring.SealCopy(100, 5, wrapped, []byte("sent"))
 	require.NoError(t, err)
-	plain, err = ring.UnsealCopy(100, 5, wrapped, copied)
+	plain, err = ring.ReadCopy(100, 5, wrapped, copied)
 	require.NoError(t, err)
 	require.Equal(t, "sent", string(plain))
-	_, err = ring.UnsealCopy(100, 6, wrapped, copied)
+	_, err = ring.ReadCopy(100, 6, wrapped, copied)
 	require.ErrorIs(t, err, secret.ErrSealed, "moved to another value of the lead")
-	_, err = ring.UnsealLead(100, wrapped, copied)
+	_, err = ring.ReadLead(100, wrapped, copied)
 	require.ErrorIs(t, err, secret.ErrSealed)
 }
 
