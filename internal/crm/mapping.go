@@ -63,6 +63,7 @@ var fields = map[string]func(a Account, l *ledger.Lead) string{
 	"gender":     func(_ Account, l *ledger.Lead) string { return l.Contact.Gender },
 	"company":    func(_ Account, l *ledger.Lead) string { return l.Contact.Company },
 	"job_title":  func(_ Account, l *ledger.Lead) string { return l.Contact.JobTitle },
+	"title":      title,
 	"answers":    func(_ Account, l *ledger.Lead) string { return answers(l) },
 }
 
@@ -235,6 +236,14 @@ func Slug(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// title names a deal: Ana Example – Form A.
+func title(a Account, l *ledger.Lead) string {
+	full, _, _ := names(l.Contact)
+	who := firstOf(full, Email(l), Phone(a, l, firstOf(l.Contact.Phone, l.Contact.WorkPhone)), "Lead")
+	what := map[string]string{"meta": "Meta lead", "google": "Google lead", "tiktok": "TikTok lead", "linkedin": "LinkedIn lead"}[l.Platform]
+	return who + " – " + firstOf(l.Origin.FormName, what, "lead")
 }
 
 // answers writes all answers as lines for a note.

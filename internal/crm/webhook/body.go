@@ -28,7 +28,7 @@ func Body(a crm.Account, l *ledger.Lead) []byte {
 func flat(a crm.Account, l *ledger.Lead) map[string]any {
 	defaults := map[string]string{}
 	for _, name := range crm.FieldNames() {
-		if name != "answers" {
+		if name != "answers" && name != "title" {
 			defaults[name] = name
 		}
 	}
