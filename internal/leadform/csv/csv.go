@@ -84,6 +84,9 @@ func (e *LineError) Error() string {
 // ErrChanged says that a file is not the one that was begun.
 var ErrChanged = errors.New("the file has changed since the import was begun: start over, leads that came in already are recognised")
 
+// delimiters part values; the last one only where the file says so.
+const delimiters = "\t,;|"
+
 // maxBreaks are the line breaks that one value may have; more is a quotation mark that
 // was never closed.
 const maxBreaks = 200
@@ -116,7 +119,6 @@ type file struct {
 	records *stdcsv.Reader
 	skipped int // lines before what records counts
 	columns []column
-	head    string
 	meta    bool // an export of Meta's, edited or not
 	tiktok  bool
 	sum     [sha256.Size]byte // of the rows so far
@@ -158,7 +160,7 @@ func (f *file) delimiter(text *bufio.Reader) (rune, error) {
 		return 0, errEmpty
 	}
 	line, _, _ := strings.Cut(strings.TrimLeft(string(peeked), "\r\n"), "\n")
-	if sep, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "sep="); ok && len(sep) == 1 && strings.Contains("\t,;|", sep) {
+	if sep, ok := strings.CutPrefix(strings.TrimRight(line, "\r"), "sep="); ok && len(sep) == 1 && strings.IndexByte(delimiters, sep[0]) >= 0 {
 		if _, err := text.ReadString('\n'); err != nil {
 			return 0, errEmpty
 		}
@@ -166,7 +168,7 @@ func (f *file) delimiter(text *bufio.Reader) (rune, error) {
 		return rune(sep[0]), nil
 	}
 	best, most := ',', 0
-	for _, c := range "\t,;" {
+	for _, c := range delimiters[:3] {
 		n, quoted := 0, false
 		for _, r := range line {
 			switch {
@@ -245,7 +247,7 @@ func (f *file) swallowed(value string) bool {
 func (f *file) chain(record []string) string {
 	h := sha256.New()
 	for _, value := range record {
-		io.WriteString(h, strconv.Itoa(len(value))+":"+value)
+		h.Write([]byte(strconv.Itoa(len(value)) + ":" + value))
 	}
 	own := h.Sum(nil)
 	f.sum = sha256.Sum256(append(f.sum[:], own...))
