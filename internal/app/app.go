@@ -163,9 +163,6 @@ func (a *App) start(ctx context.Context) error {
 		}
 	})
 	a.running.Go(func() { a.tidy(background) })
-	if !a.store.IsSQLite() {
-		a.running.Go(func() { a.followKeys(background) })
-	}
 	a.running.Go(func() { a.followSettings(background) })
 	if err := a.listen(ctx, recorder); err != nil {
 		return err

@@ -120,11 +120,11 @@ func (a *App) currentFile() *config.File {
 }
 
 // settingsPoll is how soon a node knows what another one has changed.
-const settingsPoll = 5 * time.Second
+const settingsPoll = 3 * time.Second
 
 // followSettings takes over what other nodes change in the database.
 func (a *App) followSettings(ctx context.Context) {
-	for a.o.Clock.Sleep(ctx, settingsPoll) == nil {
+	for a.o.Clock.Sleep(ctx, a.o.Clock.Scale(settingsPoll)) == nil {
 		version, err := a.store.SettingsVersion(ctx)
 		a.applying.Lock()
 		same := version == a.settingsVersion

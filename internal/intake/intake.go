@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/record"
 )
@@ -25,6 +27,10 @@ type Recorder interface {
 // Config is what a Handler works with.
 type Config struct {
 	Recorder Recorder
+	Leads    LeadRecorder
+	Inbox    Inbox
+	IDs      *ledger.IDs
+	Forms    map[string]leadform.Kind // kinds of lead sources
 	Settings *config.Live
 	Clock    ledger.Clock
 	Log      *slog.Logger          // nil: nothing is logged
@@ -80,6 +86,9 @@ type reply struct {
 	authenticate string // of 401
 	retryAfter   int    // seconds; 0: not said
 	replayed     bool
+	contentType  string      // "": JSON
+	location     string      // of a redirect
+	headers      http.Header // further ones
 }
 
 // ServeHTTP answers one request. A path that is none of ours gets NotFound's answer.
@@ -123,6 +132,8 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 		return h.events(ctx, c)
 	case routeGraph, routeGateway:
 		return h.dropIn(ctx, c)
+	case routeWebhook:
+		return h.webhook(ctx, c)
 	case routeGraphOther:
 		return unknownPath()
 	default:
@@ -162,6 +173,13 @@ func (h *Handler) log(ctx context.Context, c *call, status int, took time.Durati
 func writeReply(w http.ResponseWriter, method string, a *reply) {
 	header := w.Header()
 	header.Set("Content-Type", "application/json; charset=utf-8")
+	maps.Copy(header, a.headers)
+	if a.contentType != "" {
+		header.Set("Content-Type", a.contentType)
+	}
+	if a.location != "" {
+		header.Set("Location", a.location)
+	}
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(a.body)))

@@ -14,6 +14,7 @@ const (
 	routeEvents           // POST /v1/events
 	routeGraph            // POST /{version}/{dataset}/events, and without version
 	routeGateway          // POST /capi/{dataset}/events
+	routeWebhook          // GET and POST /webhooks/{key}
 	routeGraphOther       // what Meta's SDKs may call besides, and what else lies under a version of Graph
 )
 
@@ -33,6 +34,8 @@ func (r route) String() string {
 		return "/{version}/{dataset}/events"
 	case routeGateway:
 		return "/capi/{dataset}/events"
+	case routeWebhook:
+		return webhookPrefix + "{key}"
 	case routeGraphOther:
 		return "graph"
 	default:
@@ -53,6 +56,9 @@ func Owns(path string) bool {
 func routeOf(path string) (r route, dataset string) {
 	if path == eventsPath {
 		return routeEvents, ""
+	}
+	if strings.HasPrefix(path, webhookPrefix) && len(path) > len(webhookPrefix) {
+		return routeWebhook, ""
 	}
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	second, third, three := strings.Cut(rest, "/")

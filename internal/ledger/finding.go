@@ -12,6 +12,8 @@ const (
 	FindingShortCount        FindingKind = "short_count"        // a destination counted fewer events than it was given
 	FindingClock             FindingKind = "clock"              // events come from the future
 	FindingMaybeSent         FindingKind = "maybe_sent"         // answers were lost for 47 hours
+	FindingSource            FindingKind = "source"             // the leads of a source cannot be read
+	FindingUnknownPage       FindingKind = "unknown_page"       // leads of a page that no source has
 )
 
 // Owner is who can mend a finding.
@@ -89,6 +91,17 @@ func (f Finding) Explain() Explanation {
 			Title: "Events that may have been sent need a decision (" + f.Subject + ")", Owner: You, Severity: "error",
 			Cause:    "For 47 hours the connection broke after sending and no answer came.",
 			NextStep: "Compare with Events Manager, then release or drop them: capiloop retry --held or --drop.",
+		}
+	case FindingSource:
+		return Explanation{
+			Title: "The leads of " + f.Subject + " cannot be read", Owner: Client, Severity: "error", Cause: Reason(f.Evidence).Sentence(),
+			NextStep: "Give the token access to the page's leads again (Business settings, Integrations, Leads access); what was announced meanwhile is then read by itself.",
+		}
+	case FindingUnknownPage:
+		return Explanation{
+			Title: "Leads come from a page that no source has (" + f.Subject + ")", Owner: You, Severity: "warning",
+			Cause:    "The app's webhook is subscribed to a page that the configuration does not name.",
+			NextStep: "Add a source with this page_id, or take the app off the page.",
 		}
 	}
 	return Explanation{Title: string(f.Kind), Severity: "warning", Owner: You}

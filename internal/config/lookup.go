@@ -1,0 +1,40 @@
+package config
+
+import "crypto/subtle"
+
+// CRMs returns the CRMs of all workspaces.
+func (s *Snapshot) CRMs() []*CRM {
+	var list []*CRM
+	for _, w := range s.Workspaces {
+		list = append(list, w.CRMs...)
+	}
+	return list
+}
+
+// CRM returns a CRM by its destination's id, with its workspace; nil if there is none.
+func (s *Snapshot) CRM(id int64) (*Workspace, *CRM) {
+	for _, w := range s.Workspaces {
+		for _, c := range w.CRMs {
+			if c.ID == id {
+				return w, c
+			}
+		}
+	}
+	return nil, nil
+}
+
+// SourceByWebhook returns the source whose address has this key; nil if there is
+// none. The keys are compared in constant time, for they are all that some senders
+// prove themselves by.
+func (s *Snapshot) SourceByWebhook(key string) (*Workspace, *Source) {
+	var ws *Workspace
+	var source *Source
+	for _, w := range s.Workspaces {
+		for _, x := range w.Sources {
+			if subtle.ConstantTimeCompare([]byte(x.Webhook), []byte(key)) == 1 && key != "" {
+				ws, source = w, x
+			}
+		}
+	}
+	return ws, source
+}
