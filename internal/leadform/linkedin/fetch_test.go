@@ -255,7 +255,8 @@ func TestSweep(t *testing.T) {
 	seen, err = read(nil, start)
 	require.Len(t, seen, 229, "one that cannot be read does not stop the others")
 	require.IsType(t, ledger.Hold{}, outcome(t, err))
-	for range k.Sweep(t.Context(), f.source(nil), start) {
+	for _, err := range k.Sweep(t.Context(), f.source(nil), start) {
+		require.NoError(t, err)
 		break // wants no more
 	}
 }

@@ -170,7 +170,8 @@ func (r *response) lead(s leadform.Source) ledger.Lead {
 
 // values is the answer's text, or the texts of the options that were chosen.
 func (q *question) values(a answer, locale string) []string {
-	values := []string{a.Details.Text.Answer}
+	values := make([]string, 0, 1+len(a.Details.Choice.Options))
+	values = append(values, a.Details.Text.Answer)
 	for _, id := range a.Details.Choice.Options {
 		text := string(id)
 		for _, o := range q.Details.Choice.Options {

@@ -39,12 +39,9 @@ type graph struct {
 	samples   map[string]string // path -> file of testdata, or JSON
 }
 
-func newGraph(t *testing.T, o capitest.Options) *graph {
+func newGraph(t *testing.T) *graph {
 	t.Helper()
-	if o.AppSecret == "" {
-		o.AppSecret = appSecret
-	}
-	g := &graph{Graph: capitest.New(o), samples: map[string]string{}}
+	g := &graph{Graph: capitest.New(capitest.Options{AppSecret: appSecret}), samples: map[string]string{}}
 	g.url = server(t, g)
 	return g
 }

@@ -3,6 +3,7 @@ package meta
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/capiloop/capiloop/capi"
@@ -52,15 +53,30 @@ func (k *Kind) Fetch(ctx context.Context, s leadform.Source, n leadform.Notice) 
 	}
 	form, err := k.form(ctx, r, s, g.FormID)
 	l := leadOf(s, g, form)
-	if err != nil && l.Contact.Email == "" && l.Contact.Phone == "" {
-		// Without its form the lead says nothing. Where the form may not be read at all
-		// it is taken as it is: its answers are there, under the form's own names.
+	if err != nil && time.Since(g.Created) < patience(&l) {
 		e := failure("read forms", err)
 		if _, passing := e.Outcome.(ledger.RetryAt); passing {
 			return ledger.Lead{}, e
 		}
 	}
 	return l, nil
+}
+
+// patience is how old a lead may be to wait for a form that cannot be read at the
+// moment: the form says what answers under names of its own mean. Somebody who can
+// be reached should not wait long; and in the end every lead is taken as it is, its
+// answers under the form's own names.
+func patience(l *ledger.Lead) time.Duration {
+	unknown := slices.ContainsFunc(l.Answers, func(a ledger.FormAnswer) bool {
+		return !a.Consent && leadform.MetaKey(a.Question) == leadform.Custom
+	})
+	switch {
+	case !unknown:
+		return 0
+	case l.Contact.Email != "" || l.Contact.Phone != "":
+		return time.Minute
+	}
+	return time.Hour
 }
 
 // missing decides what it means that Graph does not find a lead.

@@ -1,9 +1,9 @@
 package meta_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"testing"
@@ -29,7 +29,7 @@ func notice(id string, created time.Time) leadform.Notice {
 
 func TestFetchSample(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	g.samples["987650000012345"], g.samples[formsPath] = "meta-lead-fetch.json", "meta-form-questions.json"
 	k := meta.New(meta.Config{})
 	n := deliver(t, k, g.source(nil), sample(t, "meta-leadgen-webhook.json"))
@@ -72,7 +72,7 @@ func utc(l ledger.Lead) ledger.Lead {
 // The types of the form's questions decide, not the words of its keys.
 func TestFetchLocalised(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	g.samples["987650000012346"], g.samples[formsPath] = "meta-lead-fetch-localized.json", "meta-form-questions.json"
 	l, err := meta.New(meta.Config{}).Fetch(t.Context(), g.source(nil), leadform.Notice{Key: "987650000012346"})
 	require.NoError(t, err)
@@ -87,23 +87,30 @@ func TestFetchLocalised(t *testing.T) {
 	require.Empty(t, l.Origin.AdID)
 }
 
-// A form that cannot be read for the moment delays a lead that says nothing without
-// it; one that may not be read delays nothing.
+// A form that cannot be read for the moment delays a lead that has answers which only
+// the form explains, for a while; one that may not be read delays nothing.
 func TestFetchWithoutTheForm(t *testing.T) {
 	t.Parallel()
+	const localised = `{"name":"correo","values":["jose@example.com"]}`
+	const usual, own = `{"name":"email","values":["jose@example.com"]}`, `,{"name":"color","values":["azul"]}`
 	for _, c := range []struct {
-		name, lead string
-		code       int
-		wait       bool
+		name, fields string
+		age          time.Duration
+		code         int
+		wait         bool
 	}{
-		{"for a moment, localised", "meta-lead-fetch-localized.json", 2, true},
-		{"for a moment, usual names", "meta-lead-fetch.json", 2, false},
-		{"not allowed, localised", "meta-lead-fetch-localized.json", 200, false},
+		{"for a moment, localised", localised, 0, 2, true},
+		{"for a moment, localised, longer", localised, 10 * time.Minute, 2, true},
+		{"for too long, localised", localised, 2 * time.Hour, 2, false},
+		{"for a moment, usual names", usual, 0, 2, false},
+		{"for a moment, usual names and another", usual + own, 0, 2, true},
+		{"for too long, usual names and another", usual + own, 10 * time.Minute, 2, false},
+		{"not allowed, localised", localised, 0, 200, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGraph(t, capitest.Options{})
-			g.samples[leadsPath] = c.lead
+			g := newGraph(t)
+			g.samples[leadsPath] = fmt.Sprintf(`{"id":%q,"created_time":%q,"field_data":[%s]}`, leadsPath, time.Now().Add(-c.age).Format("2006-01-02T15:04:05-0700"), c.fields)
 			g.Fault(capitest.Fault{Code: c.code})
 			l, err := meta.New(meta.Config{}).Fetch(t.Context(), g.source(nil), leadform.Notice{Key: leadsPath})
 			if c.wait {
@@ -131,7 +138,7 @@ func outcome(t *testing.T, err error) ledger.Outcome {
 // Cases C158, C162 and C175.
 func TestFetchOdd(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	g.samples["1234567890123456"] = `{"id":"1234567890123456","created_time":"2025-12-31T23:59:59+0000","ad_id":"0","field_data":[{"name":"email"},
 		{"name":"phone_number","values":[]},{"name":"city","values":null},{"name":"full_name","values":["Jane Doe"]},{"name":"gclid","values":["AbC"]}],
 		"partner_name":"Partner","post":"1_2"}`
@@ -185,7 +192,7 @@ func TestFetchErrors(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGraph(t, capitest.Options{})
+			g := newGraph(t)
 			g.AddLead(lead)
 			k := meta.New(meta.Config{})
 			g.Fault(c.fault)
@@ -248,7 +255,7 @@ func TestFetchMissing(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGraph(t, capitest.Options{})
+			g := newGraph(t)
 			g.AddLead(capitest.Lead{ID: id, FormID: formA, PageID: page, Created: old, Fields: []capitest.Field{{Name: "city", Values: []string{"Town"}}}})
 			c.set(g)
 			l, err := meta.New(meta.Config{}).Fetch(t.Context(), g.source(nil), c.n)
@@ -267,7 +274,7 @@ func TestFetchMissing(t *testing.T) {
 // The forms of a Page are read once for many leads, and again for a form that is new.
 func TestFormsAreRemembered(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	k := meta.New(meta.Config{})
 	for i := range 5 {
 		id := strconv.Itoa(1234567890123450 + i)
@@ -284,7 +291,7 @@ func TestFormsAreRemembered(t *testing.T) {
 
 func TestEndToEndWithTheStandIn(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	id := g.AddLead(capitest.Lead{
 		FormID: formA, PageID: page, AdID: "300000000000003",
 		Fields:      []capitest.Field{{Name: "email", Values: []string{"jane@example.com"}}, {Name: "colour", Values: []string{"blue", "red"}}},
@@ -294,8 +301,11 @@ func TestEndToEndWithTheStandIn(t *testing.T) {
 	mux := http.NewServeMux()
 	var notices []leadform.Notice
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
-		var body json.RawMessage
-		require.NoError(t, json.NewDecoder(r.Body).Decode(&body))
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		got := k.Receive(leadform.Request{Method: r.Method, Header: r.Header, Body: body}, s, time.Now())
 		notices = append(notices, got.Notices...)
 		w.WriteHeader(got.Answer.Status)

@@ -61,7 +61,7 @@ func (f *forms) page(key pageKey) *pageForms {
 // Meta's Reader cannot read a single form, so the Page's are read together.
 func (k *Kind) form(ctx context.Context, r *capi.Reader, s leadform.Source, id string) (capi.Form, error) {
 	p := k.forms.page(pageKey{s.ID, pageID(s)})
-	if form, err, fresh := p.look(id); fresh {
+	if form, fresh, err := p.look(id); fresh {
 		return form, err
 	}
 	select {
@@ -70,7 +70,7 @@ func (k *Kind) form(ctx context.Context, r *capi.Reader, s leadform.Source, id s
 	case <-ctx.Done():
 		return capi.Form{ID: id}, ctx.Err()
 	}
-	if form, err, fresh := p.look(id); fresh {
+	if form, fresh, err := p.look(id); fresh {
 		return form, err // another lead has just asked
 	}
 	byID := make(map[string]capi.Form)
@@ -88,19 +88,19 @@ func (k *Kind) form(ctx context.Context, r *capi.Reader, s leadform.Source, id s
 		return capi.Form{ID: id}, ctx.Err()
 	}
 	p.keep(byID, err)
-	form, err, _ := p.look(id)
+	form, _, err := p.look(id)
 	return form, err
 }
 
 // look finds a form among those remembered. It is fresh if Graph need not be asked.
-func (p *pageForms) look(id string) (form capi.Form, err error, fresh bool) { //nolint:revive,staticcheck // the error is one of the things remembered
+func (p *pageForms) look(id string) (form capi.Form, fresh bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	age := time.Since(p.read)
 	if form, ok := p.byID[id]; ok && age < formsAge {
-		return form, nil, true
+		return form, true, nil
 	}
-	return capi.Form{ID: id}, p.err, age < formsPause
+	return capi.Form{ID: id}, age < formsPause, p.err
 }
 
 // keep remembers what was read; after an error the older forms stay.

@@ -26,10 +26,10 @@ func failure(doing string, err error) *leadform.FetchError {
 	safe.Body = "" // of an answer that could not be read: it may hold a person's data
 	a := ledger.Answer{Status: e.HTTPStatus, Code: e.Code, Subcode: e.Subcode, TraceID: e.FBTraceID, Message: words(e)}
 	var o ledger.Outcome
-	switch {
-	case e.Class == capi.ClassThrottled:
+	switch e.Class {
+	case capi.ClassThrottled:
 		o = ledger.RetryAt{Answer: a, Reason: ledger.Throttled, Wait: e.Wait}
-	case e.Class == capi.ClassRetry, e.Class == capi.ClassUnsent, e.Class == capi.ClassAmbiguous: // a read may be repeated
+	case capi.ClassRetry, capi.ClassUnsent, capi.ClassAmbiguous: // a read may be repeated
 		o = ledger.RetryAt{Answer: a, Reason: ledger.Backlog}
 	default:
 		o = ledger.Hold{Answer: a, Reason: holdReason(e)}

@@ -31,7 +31,7 @@ func sweep(t *testing.T, g *graph, since time.Time) ([]ledger.Lead, error) {
 // Case C163: a lead with half its fields does not keep the others from being read.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	g := newGraph(t, capitest.Options{})
+	g := newGraph(t)
 	start := time.Date(2026, 11, 18, 11, 0, 0, 0, time.UTC)
 	for i := range 250 { // three pages
 		l := capitest.Lead{FormID: formA, PageID: page, Created: start.Add(time.Duration(i) * time.Second), Fields: []capitest.Field{{Name: "email", Values: []string{fmt.Sprintf("p%d@example.com", i)}}}}
@@ -61,7 +61,8 @@ func TestSweep(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 10, "since is included")
 
-	for range meta.New(meta.Config{}).Sweep(t.Context(), g.source(nil), start) {
+	for _, err := range meta.New(meta.Config{}).Sweep(t.Context(), g.source(nil), start) {
+		require.NoError(t, err)
 		break // wants no more
 	}
 }
@@ -72,7 +73,7 @@ func TestSweepInRounds(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 18, 11, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ leads, aSecond, part int }{{250, 1, 20}, {250, 7, 20}, {130, 130, 20}, {41, 1, 20}, {40, 1, 20}, {39, 1, 20}, {0, 1, 20}} {
-		g := newGraph(t, capitest.Options{})
+		g := newGraph(t)
 		g.AddForm(capitest.Form{ID: formA, PageID: page})
 		for i := range c.leads {
 			g.AddLead(capitest.Lead{FormID: formA, PageID: page, Created: start.Add(time.Duration(i/c.aSecond) * time.Second)})
@@ -113,7 +114,7 @@ func TestSweepErrors(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGraph(t, capitest.Options{})
+			g := newGraph(t)
 			g.AddLead(capitest.Lead{FormID: formA, PageID: page, Created: start})
 			g.AddLead(capitest.Lead{FormID: formB, PageID: page, Created: start})
 			c.set(g)
@@ -159,7 +160,7 @@ func TestCheck(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			g := newGraph(t, capitest.Options{})
+			g := newGraph(t)
 			g.SetToken(token, capitest.Token{AppID: "1", UserID: "2"})
 			g.SetPage(page, capitest.Page{Subscribed: true})
 			g.AddForm(capitest.Form{ID: formA, PageID: page})
