@@ -20,7 +20,7 @@ var ErrClosed = errors.New("the store is closed")
 const (
 	// maxGroupRows is how many rows one transaction takes. More would not be faster by
 	// much, and lanes, which wait for two transactions a batch, would fall behind.
-	maxGroupRows  = 300
+	maxGroupRows  = 150
 	maxQueueBytes = 64 << 20 // payload bytes that may wait for the writer
 )
 
