@@ -12,7 +12,7 @@ import (
 // 1,010 bytes in; about 1.6 KB once they are hashed. The marks are replaced for each
 // event, so that no two are the same person or have the same id.
 const eventText = `{"event_name":"Lead","event_time":%d,"event_id":"7f3c2a90-5b1e-4d7c-%s","action_source":"website",` +
-	`"event_source_url":"https://www.example.com/courses/category-b/evening?utm_source=facebook&utm_medium=cpc&utm_campaign=autumn-lessons&utm_content=video-2-b","user_data":{` +
+	`"event_source_url":"https://www.example.com/courses/category-b/evening?utm_source=facebook&utm_medium=cpc&utm_campaign=autumn-lessons&utm_content=video-2-beta","user_data":{` +
 	`"em":["Jane.Doe.%s@Example.com"],"ph":["+1 (650) 555-0142"],"fn":["Jane"],"ln":["O'Brien"],"ge":["f"],"db":["1997-02-16"],` +
 	`"ct":["New York"],"st":["NY"],"zp":["10001-2345"],"country":["US"],"external_id":["user-%s"],"client_ip_address":"203.0.113.7",` +
 	`"client_user_agent":"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",` +

@@ -172,7 +172,8 @@ type plainPerson struct {
 }
 
 // normaliseCost is normalising and hashing the event's eleven fields, in
-// microseconds an event, on one goroutine.
+// microseconds an event, on one goroutine: the best of twenty tries, for what others
+// do on the machine only makes it slower.
 func normaliseCost() (float64, error) {
 	req := newRequest("/", "", 1)
 	req.next()
@@ -181,11 +182,15 @@ func normaliseCost() (float64, error) {
 		return 0, err
 	}
 	l := capi.Locale{Country: "US", Now: time.Now()}
-	const n = 20000
-	began := time.Now()
-	for range n {
-		e := read
-		_ = e.Normalise(l)
+	const n = 1000
+	best := time.Hour
+	for range 20 {
+		began := time.Now()
+		for range n {
+			e := read
+			_ = e.Normalise(l)
+		}
+		best = min(best, time.Since(began))
 	}
-	return float64(time.Since(began).Nanoseconds()) / n / 1000, nil
+	return float64(best.Nanoseconds()) / n / 1000, nil
 }
