@@ -209,7 +209,7 @@ func (f *fake) put(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.fill(c, body)
-	crmtest.Answer(w, 200, map[string]any{"succeded": true, "contact": f.show(c)})
+	crmtest.Answer(w, 200, map[string]any{"contact": f.show(c)})
 }
 
 func (f *fake) tag(w http.ResponseWriter, r *http.Request) {

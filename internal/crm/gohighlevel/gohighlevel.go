@@ -173,7 +173,8 @@ func (v *visit) deliver(ctx context.Context, known []string) crm.Delivered {
 		v.done.Outcome, v.done.Records = o, known
 		return v.done
 	}
-	v.done.Records = append(deals, "contact:"+id)
+	v.done.Records = append(v.done.Records, deals...)
+	v.done.Records = append(v.done.Records, "contact:"+id)
 	if len(deals) == 0 && wantsDeal(v.account) {
 		// A known opportunity is left alone: it may stand in a later stage by now.
 		if o := v.deal(ctx, id); o != nil {

@@ -206,8 +206,11 @@ func TestTheTextNamesWhoIsThere(t *testing.T) {
 	})
 	require.Contains(t, m.Text, "did not agree")
 	require.Equal(t, []notify.Field{
-		{Label: "Phone", Value: "call me"}, {Label: "E-mail", Value: "a b@example.com?bcc=x"}, {Label: "Source", Value: "forms · Meta, without an ad"},
-		{Label: "Page", Value: "javascript:alert(1)"}, {Label: "Lead id", Value: ledger.ID(0).String()},
+		{Label: "Phone", Value: "call me"},
+		{Label: "E-mail", Value: "a b@example.com?bcc=x"},
+		{Label: "Source", Value: "forms · Meta, without an ad"},
+		{Label: "Page", Value: "javascript:alert(1)"},
+		{Label: "Lead id", Value: ledger.ID(0).String()},
 	}, m.Fields)
 }
 
