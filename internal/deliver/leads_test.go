@@ -164,6 +164,7 @@ func TestALeadIsInTheCRMWithinASecond(t *testing.T) {
 func TestACRMOutageIsCaughtUpInOrder(t *testing.T) {
 	t.Parallel()
 	leadsInBubble(t, func(t *testing.T, r *leadRig) {
+		r.crm.single = 1
 		r.crm.set(func(*ledger.Lead) ledger.Outcome {
 			return ledger.RetryAt{Reason: ledger.Backlog, Answer: ledger.Answer{Status: 503}}
 		})
