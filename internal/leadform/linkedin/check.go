@@ -28,7 +28,7 @@ func (k *Kind) Check(ctx context.Context, s leadform.Source) []leadform.Check {
 		access.NextStep = "Put in owner: urn:li:sponsoredAccount:N or urn:li:organization:N."
 		return []leadform.Check{settings, access}
 	}
-	now := time.Now()
+	now := k.config.Now()
 	page, err := a.list(ctx, s, now.Add(-lookBack+time.Hour), now, 0, 1)
 	if err == nil {
 		access.OK, access.Sentence = true, fmt.Sprintf("The owner's leads can be read: %d in the last year.", page.Paging.Total)

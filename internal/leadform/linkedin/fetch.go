@@ -46,7 +46,7 @@ func (k *Kind) Fetch(ctx context.Context, s leadform.Source, n leadform.Notice) 
 		if f.status != http.StatusNotFound {
 			return ledger.Lead{}, failure("read lead", f)
 		}
-		if at := w.occurred(); !at.IsZero() && time.Since(at) < youngAge {
+		if at := w.occurred(); !at.IsZero() && k.config.Now().Sub(at) < youngAge {
 			e := failure("read lead", f)
 			e.Outcome = ledger.RetryAt{Answer: ledger.AnswerOf(e.Outcome), Reason: ledger.Backlog}
 			return ledger.Lead{}, e
@@ -82,7 +82,7 @@ func (k *Kind) Sweep(ctx context.Context, s leadform.Source, since time.Time) it
 			yield(ledger.Lead{}, unset(err))
 			return
 		}
-		now := time.Now()
+		now := k.config.Now()
 		if oldest := now.Add(-lookBack + time.Hour); since.Before(oldest) {
 			since = oldest
 		}

@@ -29,6 +29,7 @@ type Config struct {
 	Transport http.RoundTripper // nil: one of the kind's own
 	URL       string            // where the source has no url
 	Version   string            // where the source has no version
+	Now       func() time.Time  // the clock; nil: time.Now
 }
 
 // Kind is LinkedIn's lead forms.
@@ -49,6 +50,9 @@ func New(c Config) *Kind {
 		if t, ok := http.DefaultTransport.(*http.Transport); ok {
 			c.Transport = t.Clone()
 		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	return &Kind{config: c, http: &http.Client{
 		Transport: c.Transport, Timeout: timeout,

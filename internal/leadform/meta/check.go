@@ -23,7 +23,7 @@ func (k *Kind) Check(ctx context.Context, s leadform.Source) []leadform.Check {
 		return []leadform.Check{{Name: "settings", Sentence: "Leads cannot be read: " + err.Error() + ".", NextStep: "Mend the source's entry in the configuration."}}
 	}
 	t, err := r.DebugToken(ctx, "")
-	checks := []leadform.Check{checkToken(t, err, time.Now())}
+	checks := []leadform.Check{checkToken(t, err, k.config.Now())}
 	if err != nil {
 		t = capi.TokenInfo{}
 	}

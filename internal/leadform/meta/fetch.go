@@ -53,7 +53,7 @@ func (k *Kind) Fetch(ctx context.Context, s leadform.Source, n leadform.Notice) 
 	}
 	form, err := k.form(ctx, r, s, g.FormID)
 	l := leadOf(s, g, form)
-	if err != nil && time.Since(g.Created) < patience(&l) {
+	if err != nil && k.config.Now().Sub(g.Created) < patience(&l) {
 		e := failure("read forms", err)
 		if _, passing := e.Outcome.(ledger.RetryAt); passing {
 			return ledger.Lead{}, e
@@ -82,7 +82,7 @@ func patience(l *ledger.Lead) time.Duration {
 // missing decides what it means that Graph does not find a lead.
 func (k *Kind) missing(ctx context.Context, r *capi.Reader, s leadform.Source, w word, cause error) (capi.Lead, error) {
 	created := w.created()
-	if age := time.Since(created); !created.IsZero() && age > leadAge {
+	if age := k.config.Now().Sub(created); !created.IsZero() && age > leadAge {
 		return capi.Lead{}, gone("Meta keeps leads for 90 days")
 	} else if !created.IsZero() && age < youngAge {
 		f := failure("read lead", cause)

@@ -21,6 +21,7 @@ type Config struct {
 	Transport http.RoundTripper // nil: one of the kind's own
 	URL       string            // Graph's base, where the source has no url
 	Version   string            // Graph's version, where the source has no api_version
+	Now       func() time.Time  // the clock; nil: time.Now
 }
 
 // Kind is Meta's lead forms.
@@ -44,6 +45,9 @@ func New(c Config) *Kind {
 			t.MaxIdleConnsPerHost = 16
 			c.Transport = t
 		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	return &Kind{config: c, http: &http.Client{Transport: c.Transport}, forms: forms{pages: make(map[pageKey]*pageForms)}}
 }
