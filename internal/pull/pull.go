@@ -110,8 +110,11 @@ func (p *Puller) fetch(ctx context.Context, n store.Notice) error {
 	if source == nil {
 		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.DestinationGone, time.Time{}, "", false)
 	}
+	if n.Deleted {
+		return p.erase(ctx, ws, source, n)
+	}
 	kind, ok := p.c.Kinds[source.Kind].(leadform.Fetcher)
-	if !ok || n.Deleted {
+	if !ok {
 		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.None, time.Time{}, source.Name, false)
 	}
 	lead, err := kind.Fetch(ctx, FormSource(ws, source), leadform.Notice{Key: n.Key, Body: n.Body})
@@ -122,6 +125,21 @@ func (p *Puller) fetch(ctx context.Context, n store.Notice) error {
 		return err // the lease ends and it comes again
 	}
 	return p.failed(ctx, n, source, err)
+}
+
+// platformOf says which platform's lead ids a kind of source has.
+var platformOf = map[string]string{"meta_leads": "meta", "linkedin_leads": "linkedin", "google_leads": "google", "tiktok_leads": "tiktok"}
+
+// erase forgets a lead that the person took back at the platform.
+func (p *Puller) erase(ctx context.Context, ws *config.Workspace, source *config.Source, n store.Notice) error {
+	id, err := p.c.Store.FindLead(ctx, ws.ID, ws.Ring.Index("lead/"+platformOf[source.Kind], n.Key))
+	if err == nil {
+		err = p.c.Store.EraseLead(ctx, ws.ID, id, p.c.Clock.Now())
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return p.c.Store.SettleNotice(ctx, n, store.NoticeDone, ledger.None, time.Time{}, source.Name, false)
 }
 
 // giveUp is how long an announced lead is asked for: Graph keeps leads for 90 days.
@@ -153,7 +171,7 @@ func (p *Puller) failed(ctx context.Context, n store.Notice, source *config.Sour
 // record writes a lead that was read; one from before the connection is history.
 func (p *Puller) record(ctx context.Context, ws *config.Workspace, source *config.Source, l *ledger.Lead) (record.LeadResult, error) {
 	l.Source, l.Kind = source.Name, source.Kind
-	if l.CreatedAt.Before(source.CreatedAt) {
+	if l.CreatedAt.Before(source.CreatedAt.Truncate(time.Second)) { // platforms count whole seconds
 		l.History = true
 	}
 	return p.c.Recorder.Lead(ctx, ws, l)

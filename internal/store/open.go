@@ -37,7 +37,7 @@ func (s *Store) openSQLite(ctx context.Context, path string) error {
 	// page_size must come before the file is made into WAL mode, or it is ignored. The
 	// driver sorts the pragmas by name; _journal_mode comes after them all.
 	if s.write, err = sql.Open("sqlite", sqliteDSN(path, "page_size(8192)", "synchronous(FULL)",
-		"wal_autocheckpoint(4000)", "busy_timeout(10000)", "cache_size(-16000)", "foreign_keys(0)")+"&_journal_mode=WAL"); err != nil {
+		"wal_autocheckpoint(4000)", "busy_timeout(10000)", "cache_size(-16000)", "foreign_keys(0)", "secure_delete(FAST)")+"&_journal_mode=WAL"); err != nil {
 		return fmt.Errorf("open %s: %w", path, err)
 	}
 	s.write.SetMaxOpenConns(1)

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/ledger"
+)
+
+// EraseLead forgets who a lead is: its key and all that the key seals, and the hashes
+// that would find the person again. What still waits to be handed over is skipped.
+// The figures stay, and so does the id, so that the lead cannot come in a second time.
+func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.Time) error {
+	id = id.Event()
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		res, err := tx.exec(ctx, `UPDATE leads SET cleared_at = $3 WHERE id = $1 AND ws = $2 AND cleared_at = 0`, int64(id), ws, ledger.Micros(now))
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		for _, forget := range []string{
+			`DELETE FROM lead_secrets WHERE lead = $1`,
+			`DELETE FROM lead_people WHERE lead = $1`,
+			`DELETE FROM lead_copies WHERE id > $1 AND id < $1 + 64`,
+			`UPDATE leads SET event_id = '' WHERE id = $1`,
+		} {
+			if _, err := tx.exec(ctx, forget, int64(id)); err != nil {
+				return err
+			}
+		}
+		return s.skipLead(ctx, tx, id)
+	})
+	if err != nil {
+		return fmt.Errorf("erase lead %s: %w", id, err)
+	}
+	return nil
+}
+
+// skipLead takes what waits of a lead out of the queue.
+func (s *Store) skipLead(ctx context.Context, tx *tx, id ledger.ID) error {
+	rows, err := tx.query(ctx, `SELECT destination, id FROM deliveries WHERE id > $1 AND id < $1 + 64
+		AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id)`, int64(id))
+	type waiting struct{ destination, id int64 }
+	list, err := collect(rows, err, func(row scanner) (w waiting, err error) {
+		err = row.Scan(&w.destination, &w.id)
+		return w, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range list {
+		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending WHERE destination = $1 AND priority IN (1, 5, 9) AND id = $2`, w.destination, w.id)
+		if err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := s.finish(ctx, tx, w.destination, 0, []ledger.Change{{Row: r, State: ledger.Skipped, Why: ledger.Cleared}}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
