@@ -194,6 +194,38 @@ func TestErrorShapes(t *testing.T) {
 	}
 }
 
+func TestTheFakeRefusesWhatGoHighLevelRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	for _, a := range []crm.Account{account(f, "location_id", ""), account(f, "location_id", "locOther"), account(f, "stage_id", "st9", "pipeline_id", "pl1")} {
+		d := gohighlevel.New().Deliver(t.Context(), a, crmtest.Lead(), nil)
+		require.IsType(t, ledger.Hold{}, d.Outcome)
+		crmtest.Quiet(t, d)
+	}
+	for path, status := range map[string]int{"/contacts/upsert": 400, "/other": 400} { // no Version
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+path, nil)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+crmtest.Token)
+		answer, err := http.DefaultTransport.RoundTrip(r)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, status, answer.StatusCode)
+	}
+}
+
+func TestAmountsAreNumbersOrLeftOut(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"1500": "1500", "1500.5": "1500.5", "1500.50": "1500.5", "1e3": "1000", "0": "", "-3": "", "abc": "", "NaN": "", "1 500,00": "", "": "",
+	} {
+		a := full("https://services.example.com")
+		a.Options = secret.NewOptions(map[string]string{"pipeline_id": "pl1", "stage_id": "st1"}, nil, map[string]map[string]string{"fields": {"monetaryValue": "=" + given}})
+		var body map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(gohighlevel.New().Preview(a, crmtest.Lead())[2].Body, &body))
+		require.Equal(t, want, string(body["monetaryValue"]), given)
+	}
+}
+
 func TestADayWithoutCallsIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

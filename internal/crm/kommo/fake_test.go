@@ -1,7 +1,6 @@
 package kommo_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -228,7 +227,8 @@ func (f *fake) complex(w http.ResponseWriter, r *http.Request) {
 		problem(w, 400, "Bad Request", "", "")
 		return
 	}
-	if i := bytes.Index(text, []byte(`"price":`)); i >= 0 && strings.ContainsAny(strings.SplitN(string(text[i+8:]), ",", 2)[0], `.e"`) {
+	_, after, _ := strings.Cut(string(text), `"price":`)
+	if price, _, _ := strings.Cut(after, ","); strings.ContainsAny(price, `.e"`) {
 		problem(w, 400, "Bad Request", "InvalidType", "price")
 		return
 	}

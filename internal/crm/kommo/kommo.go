@@ -3,8 +3,9 @@
 //
 // That call makes a new lead each time, so the lead id is looked for before each create.
 // Kommo's search lags behind by some seconds: after a create whose answer was lost the
-// look waits for it. An update touches only our custom fields: what sales people changed
-// stays.
+// look waits for it, and just after the start of the process, when an earlier process may
+// have died in the middle of a create, there is a second look. An update touches only our
+// custom fields: what sales people changed stays.
 package kommo
 
 import (
@@ -34,6 +35,7 @@ const (
 type CRM struct {
 	oauth *crm.OAuth
 	lag   time.Duration
+	born  time.Time
 
 	mu     sync.Mutex
 	fields map[int64]fieldList  // by account
@@ -48,7 +50,7 @@ type unsure struct {
 
 // New returns the kind.
 func New() *CRM {
-	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), lag: searchLag, fields: map[int64]fieldList{}, unsure: map[unsure]time.Time{}}
+	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), lag: searchLag, born: time.Now(), fields: map[int64]fieldList{}, unsure: map[unsure]time.Time{}}
 }
 
 // Options lists the settings.
@@ -95,6 +97,10 @@ func (c *CRM) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, known 
 		}
 	}
 	found, o := v.find(ctx)
+	if o == nil && found == nil && l.CreatedAt.Before(c.born) && time.Since(c.born) < c.lag {
+		c.suspect(a, l)
+		found, o = v.find(ctx)
+	}
 	if o != nil {
 		return crm.Delivered{Outcome: unwritten(o), Records: known}
 	}
@@ -294,6 +300,17 @@ func (c *CRM) settle(a crm.Account, l *ledger.Lead, sure bool) {
 		}
 	}
 	c.unsure[key] = now
+}
+
+// suspect takes a lead for one that an earlier process may have made, at the latest when
+// this one began.
+func (c *CRM) suspect(a crm.Account, l *ledger.Lead) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := unsure{a.ID, crm.Key(l)}
+	if _, ok := c.unsure[key]; !ok {
+		c.unsure[key] = c.born
+	}
 }
 
 // wait waits until the search knows a lead that may have been made; false: the context

@@ -40,7 +40,7 @@ func TestTheSampleRequest(t *testing.T) {
 	f := newFake(t)
 	l := crmtest.Lead()
 	l.IP, l.PageURL, l.CreatedAt = "203.0.113.7", "https://www.example.com", time.Unix(1795000000, 0)
-	d := kommo.New().Deliver(t.Context(), full(f.URL), l, nil)
+	d := kommo.Old().Deliver(t.Context(), full(f.URL), l, nil)
 	require.IsType(t, ledger.Accepted{}, d.Outcome, ledger.AnswerOf(d.Outcome).Message)
 	require.Equal(t, []string{"lead:7000101", "contact:8000101"}, d.Records)
 	require.JSONEq(t, `[{"name":"Ana Example – Meta lead","price":1500,"pipeline_id":3000001,"status_id":30000011,"request_id":"987650000012345",
@@ -57,7 +57,7 @@ func TestTheSampleRequest(t *testing.T) {
 func TestAnUpdateTouchesOurFieldsOnly(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	c, a := kommo.New(), account(f.URL)
+	c, a := kommo.Old(), account(f.URL)
 	first := c.Deliver(t.Context(), a, crmtest.Lead(), nil)
 	for _, known := range [][]string{first.Records, nil} { // known, and found by the search
 		d := c.Deliver(t.Context(), a, crmtest.Lead(), known)
@@ -85,7 +85,7 @@ func TestALostAnswerLeavesOneRecord(t *testing.T) {
 			f := newFake(t)
 			f.lag = 300 * time.Millisecond
 			f.Next(1, fault, "POST /api/v4/leads/complex")
-			c := kommo.New()
+			c := kommo.Old()
 			c.SetLag(600 * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
@@ -113,6 +113,39 @@ func TestALostAnswerLeavesOneRecord(t *testing.T) {
 	}
 }
 
+func TestAfterACrashTheSearchIsAskedTwice(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.lag = 200 * time.Millisecond
+	first := kommo.Old().Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil) // and then the process dies
+	require.IsType(t, ledger.Accepted{}, first.Outcome)
+	next := kommo.New()
+	next.SetLag(400 * time.Millisecond)
+	fresh := crmtest.Lead()
+	fresh.LeadID, fresh.CreatedAt = "987650000012777", time.Now()
+	began := time.Now()
+	require.IsType(t, ledger.Accepted{}, next.Deliver(t.Context(), account(f.URL), fresh, nil).Outcome)
+	require.Less(t, time.Since(began), 300*time.Millisecond, "a lead that came since needs no second look")
+	d := next.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
+	require.IsType(t, ledger.Accepted{}, d.Outcome)
+	require.Equal(t, first.Records, d.Records)
+	require.Len(t, f.leads, 2)
+}
+
+func TestAmountsAreWholeNumbersOrLeftOut(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"1500": "1500", "1500.5": "1501", "1500.50": "1501", "1e3": "1000", "0": "", "-3": "", "": "", "abc": "", "NaN": "", "Inf": "", "1 500,00": "", "1e99": "",
+	} {
+		a := account("https://example.kommo.com")
+		a.Options = secret.NewOptions(nil, nil, map[string]map[string]string{"fields": {"price": "=" + given}})
+		calls := kommo.Old().Preview(a, crmtest.Lead())
+		var body []map[string]json.RawMessage
+		require.NoError(t, json.Unmarshal(calls[1].Body, &body))
+		require.Equal(t, want, string(body[0]["price"]), given)
+	}
+}
+
 func TestTroubleIsClassed(t *testing.T) {
 	t.Parallel()
 	const create = "POST /api/v4/leads/complex"
@@ -130,7 +163,7 @@ func TestTroubleIsClassed(t *testing.T) {
 			t.Parallel()
 			f := newFake(t)
 			f.Next(1, c.fault, c.match)
-			k := kommo.New()
+			k := kommo.Old()
 			k.SetLag(10 * time.Millisecond)
 			d := k.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
 			crmtest.Quiet(t, d)
@@ -148,7 +181,7 @@ func TestTooManyCallsEndInABlock(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.limit = 0
-	c := kommo.New()
+	c := kommo.Old()
 	for range 3 {
 		require.Equal(t, ledger.Throttled, c.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil).Outcome.(ledger.RetryAt).Reason)
 	}
@@ -190,7 +223,7 @@ func TestErrorShapes(t *testing.T) {
 				_, _ = w.Write([]byte(c.body))
 			}))
 			t.Cleanup(s.Close)
-			d := kommo.New().Deliver(t.Context(), full(s.URL), crmtest.Lead(), nil)
+			d := kommo.Old().Deliver(t.Context(), full(s.URL), crmtest.Lead(), nil)
 			require.IsType(t, c.want, d.Outcome)
 			if hold, ok := c.want.(ledger.Hold); ok {
 				require.Equal(t, hold.Reason, d.Outcome.(ledger.Hold).Reason)
@@ -205,7 +238,7 @@ func TestAMergeIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.merge = true
-	c, second := kommo.New(), crmtest.Lead()
+	c, second := kommo.Old(), crmtest.Lead()
 	second.LeadID = "987650000012346"
 	c.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
 	d := c.Deliver(t.Context(), account(f.URL), second, nil)
@@ -217,7 +250,7 @@ func TestAFormThatKommoDoesNotLikeIsLeftOut(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.noForms = true
-	d := kommo.New().Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
+	d := kommo.Old().Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
 	require.IsType(t, ledger.Accepted{}, d.Outcome, ledger.AnswerOf(d.Outcome).Message)
 	require.NotContains(t, string(d.Sent), "metadata")
 	require.Len(t, f.leads, 1)
@@ -227,7 +260,7 @@ func TestWithoutAFieldForTheLeadIDNothingIsMade(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
 	f.fields = nil
-	c := kommo.New()
+	c := kommo.Old()
 	d := c.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
 	require.Equal(t, ledger.DatasetOutOfReach, d.Outcome.(ledger.Hold).Reason)
 	require.Empty(t, f.leads)
@@ -246,7 +279,7 @@ func TestWithoutAFieldForTheLeadIDNothingIsMade(t *testing.T) {
 func TestAFieldThatVanishesIsNoticed(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	c := kommo.New()
+	c := kommo.Old()
 	c.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
 	f.fields = slices.DeleteFunc(f.fields, func(x field) bool { return x.Code == "FBCLID" })
 	second := crmtest.Lead()
@@ -266,7 +299,7 @@ func line(t *testing.T, checks []crm.Check, name string) crm.Check {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
-	c := kommo.New()
+	c := kommo.Old()
 	checks := c.Check(t.Context(), full(f.URL), false)
 	for _, name := range []string{"access", "lead id field", "pipeline"} {
 		require.True(t, line(t, checks, name).OK, name)
@@ -294,7 +327,7 @@ func TestFieldsOfEachType(t *testing.T) {
 		map[string]map[string]string{"fields": {"Budget": "=1500.50", "900004": "is_test", "Test?": "is_test", "contact.700009": "city", "contact.web": "=x", "name": "{{first_name}}!", "price": "=-3"}})
 	l := crmtest.Lead()
 	l.Test, l.Contact.JobTitle, l.Contact.City, l.Contact.Company = true, "Boss", "Washington", "Example Ltd"
-	d := kommo.New().Deliver(t.Context(), a, l, nil)
+	d := kommo.Old().Deliver(t.Context(), a, l, nil)
 	require.IsType(t, ledger.Accepted{}, d.Outcome, ledger.AnswerOf(d.Outcome).Message)
 	require.InDelta(t, 1500.5, f.leads[0].Custom[900003], 0)
 	sent := string(d.Sent)
@@ -311,7 +344,7 @@ func TestAPersonWithoutANameIsNamedByHowToReachThem(t *testing.T) {
 	f := newFake(t)
 	l := crmtest.Lead()
 	l.Contact, l.Origin.FormID = ledger.Contact{Phone: "202 555 0143"}, ""
-	d := kommo.New().Deliver(t.Context(), account(f.URL), l, nil)
+	d := kommo.Old().Deliver(t.Context(), account(f.URL), l, nil)
 	require.IsType(t, ledger.Accepted{}, d.Outcome)
 	require.Contains(t, string(d.Sent), `"first_name":"+12025550143"`)
 	require.Contains(t, string(d.Sent), `"name":"+12025550143 – Meta lead"`)
@@ -327,7 +360,7 @@ func TestOAuthRenewsAndKeepsTheNewToken(t *testing.T) {
 		kept = name + "=" + value.Reveal()
 		return nil
 	}
-	c := kommo.New()
+	c := kommo.Old()
 	require.IsType(t, ledger.Accepted{}, c.Deliver(t.Context(), a, crmtest.Lead(), nil).Outcome)
 	require.Equal(t, "refresh_token=made-up-refresh-1", kept)
 	a.ID, f.refresh = 8, "made-up-other"
@@ -338,11 +371,11 @@ func TestOAuthRenewsAndKeepsTheNewToken(t *testing.T) {
 
 func TestPreview(t *testing.T) {
 	t.Parallel()
-	crmtest.Golden(t, "named", kommo.New().Preview(account("https://example.kommo.com"), crmtest.Lead()))
+	crmtest.Golden(t, "named", kommo.Old().Preview(account("https://example.kommo.com"), crmtest.Lead()))
 	l := crmtest.Lead()
 	l.Test = true
-	crmtest.Golden(t, "full", kommo.New().Preview(full("https://example.amocrm.ru/"), l))
-	for _, o := range kommo.New().Options() {
+	crmtest.Golden(t, "full", kommo.Old().Preview(full("https://example.amocrm.ru/"), l))
+	for _, o := range kommo.Old().Options() {
 		require.NotEmpty(t, strings.TrimSpace(o.Help))
 	}
 }

@@ -46,6 +46,7 @@ func NewTelegram() *CRM { return &CRM{Telegram, crm.NewCaller()} }
 // Options lists the settings.
 func (c *CRM) Options() []crm.Option {
 	zone := crm.Option{Name: "timezone", Help: "zone of the times in the message, such as Asia/Almaty; UTC if not given"}
+	private := crm.Option{Name: "allow_private", Help: "true lets url lead into a private network"}
 	switch c.kind {
 	case Email:
 		return []crm.Option{
@@ -59,14 +60,14 @@ func (c *CRM) Options() []crm.Option {
 	case Slack:
 		return []crm.Option{
 			{Name: "url", Type: crm.SecretText, Required: true, Help: "address of an incoming webhook of the Slack channel"},
-			zone,
+			zone, private,
 		}
 	}
 	return []crm.Option{
 		{Name: "token", Type: crm.SecretText, Required: true, Help: "token of the bot, from @BotFather"},
 		{Name: "chat_id", Required: true, Help: "chat that the bot writes to; a group's number begins with -"},
 		{Name: "url", Help: "base address of the Bot API, if it is not Telegram's own"},
-		zone,
+		zone, private,
 	}
 }
 
