@@ -59,7 +59,7 @@ func post(ctx context.Context, c *http.Client, address string, body []byte) (rep
 	}
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	if err != nil && len(text) == 0 && res.StatusCode < 300 {
+	if err != nil && res.StatusCode < 300 {
 		return reply{}, unanswered(err, true)
 	}
 	return reply{res.StatusCode, res.Header, text}, nil
