@@ -145,8 +145,9 @@ func judgeScript(r crm.Reply, answer ledger.Answer, hide []string) ledger.Outcom
 	}
 	if json.Unmarshal(body, &said) == nil &&
 		(said.OK != nil && !*said.OK || said.Status == "error" || said.Result == "error" || said.Error != nil && said.Error != "" && said.Error != false) {
-		answer.Message = crm.AnswerOf(crm.Reply{Status: http.StatusBadRequest, Body: body}, hide).Message
-		return ledger.Refusal{Answer: answer, Unclear: true}
+		// It is the user's own script: its trouble is seldom the lead's.
+		answer.Message = "the script says: " + crm.AnswerOf(crm.Reply{Status: http.StatusBadRequest, Body: body}, hide).Message
+		return ledger.RetryAt{Answer: answer, Reason: ledger.Backlog}
 	}
 	return ledger.Accepted{Answer: answer}
 }

@@ -99,8 +99,8 @@ func TestJudge(t *testing.T) {
 		{n8n, 404, `{"code":404,"message":"The requested webhook \"x\" is not registered."}`, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
 		{script, 200, `{"ok":true}`, ledger.Accepted{}},
 		{script, 200, `done`, ledger.Accepted{}},
-		{script, 200, `{"result":"error","error":"no sheet for Ana Example"}`, ledger.Refusal{Unclear: true}},
-		{script, 200, `{"ok":false}`, ledger.Refusal{Unclear: true}},
+		{script, 200, `{"result":"error","error":"no sheet for Ana Example"}`, ledger.RetryAt{Reason: ledger.Backlog}},
+		{script, 200, `{"ok":false}`, ledger.RetryAt{Reason: ledger.Backlog}},
 		{script, 200, `<!DOCTYPE html><title>Error</title>`, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
 		{script, 302, ``, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
 	} {
@@ -113,8 +113,6 @@ func TestJudge(t *testing.T) {
 			require.Equal(t, c.want.(ledger.Hold).Reason, o.Reason)
 		case ledger.RetryAt:
 			require.Equal(t, c.want.(ledger.RetryAt).Reason, o.Reason)
-		case ledger.Refusal:
-			require.Equal(t, c.want.(ledger.Refusal).Unclear, o.Unclear)
 		}
 	}
 }
