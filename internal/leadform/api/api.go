@@ -151,6 +151,10 @@ func (d *decoder) special(name, value string) {
 	case "created_at":
 		d.createdAt(value)
 	case "page_url":
+		if !strings.HasPrefix(value, "https://") && !strings.HasPrefix(value, "http://") {
+			d.warn(name, capi.ProblemBadSourceURL, "it is not the address of a page and was left out", "send the whole address, with https://")
+			return
+		}
 		var removed []string
 		if d.lead.PageURL, removed = capi.CleanURL(value); len(removed) > 0 {
 			d.warn(name, capi.ProblemURLCleaned, "the address carried what may be personal data; it was taken out", "keep personal data out of addresses")

@@ -132,6 +132,7 @@ func TestEachBadFieldIsTold(t *testing.T) {
 		"twice":              {`{"lead_id":"x","email":"a@example.com","Email":"b@example.com"}`, "email", capi.ProblemDuplicateField, capi.SeverityError},
 		"no address":         {`{"lead_id":"x","email":"jane"}`, "email", capi.ProblemInvalidEmail, capi.SeverityWarning},
 		"page_url":           {`{"lead_id":"x","page_url":"https://shop.example.com/?email=a@example.com"}`, "page_url", capi.ProblemURLCleaned, capi.SeverityWarning},
+		"no page":            {`{"lead_id":"x","page_url":"a@example.com"}`, "page_url", capi.ProblemBadSourceURL, capi.SeverityWarning},
 		"unknown":            {`{"lead_id":"x","emial":"a@example.com"}`, "emial", capi.ProblemUnknownField, capi.SeverityWarning},
 		"unknown and nested": {`{"lead_id":"x","more":{"a":1}}`, "more", capi.ProblemUnknownField, capi.SeverityWarning},
 	} {

@@ -94,7 +94,9 @@ func (f *file) cell(row *Row, c *column, value string) *LineError {
 	case "platform":
 		l.Platform = platform(value)
 	case "page_url":
-		l.PageURL, _ = capi.CleanURL(value)
+		if strings.HasPrefix(value, "https://") || strings.HasPrefix(value, "http://") {
+			l.PageURL, _ = capi.CleanURL(value)
+		}
 	default:
 		prefix := idPrefixes[c.role]
 		if prefix != "" {

@@ -94,8 +94,8 @@ func (Kind) Receive(r leadform.Request, s leadform.Source, now time.Time) leadfo
 func verify(r leadform.Request, s leadform.Source) string {
 	key, signature := s.Options.Secret("app_secret"), strings.TrimSpace(r.Header.Get("X-Open-Signature"))
 	required := true
-	switch s.Options.Text("require_signature") {
-	case "false", "no", "0":
+	switch strings.ToLower(s.Options.Text("require_signature")) {
+	case "false", "no", "off", "0":
 		required = false
 	}
 	switch {

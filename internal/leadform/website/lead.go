@@ -28,6 +28,9 @@ var metaFields = map[string]string{
 	"submitted_at": "submitted_at", "is_test": "is_test",
 }
 
+// maxMeta is how long what tells of the visit may be; what is longer is an answer.
+const maxMeta = 4096
+
 // reader turns a submission into a lead.
 type reader struct {
 	lead    ledger.Lead
@@ -162,7 +165,7 @@ func (rd *reader) meta(name, value string) bool {
 		return true
 	}
 	place := places[name]
-	if place == nil {
+	if place == nil || len(value) > maxMeta {
 		return false
 	}
 	if *place == "" {
@@ -207,7 +210,9 @@ func (rd *reader) visit(r leadform.Request, now time.Time) {
 				rd.meta(name, leadform.Clean(values[0]))
 			}
 		}
-		l.PageURL, _ = capi.CleanURL(leadform.Clean(rd.sub.page))
+		if page.Host != "" && (page.Scheme == "https" || page.Scheme == "http") { // it stands open beside the lead: nothing but an address
+			l.PageURL, _ = capi.CleanURL(leadform.Clean(rd.sub.page))
+		}
 	}
 }
 

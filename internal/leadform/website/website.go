@@ -92,6 +92,11 @@ func trapped(tree *node, s leadform.Source) bool {
 	tree.walk(nil, func(path []string, n *node) {
 		filled = filled || path[len(path)-1] == name && strings.TrimSpace(n.text) != ""
 	})
+	for _, f := range shape(tree).fields {
+		if f.name == name || f.label == name {
+			filled = filled || strings.TrimSpace(strings.Join(f.values, "")) != ""
+		}
+	}
 	return filled
 }
 

@@ -114,6 +114,9 @@ func TestTheHoneypotIsAnsweredLikeSuccess(t *testing.T) {
 	s.Options = secret.NewOptions(map[string]string{"honeypot": "trap"}, nil, nil)
 	require.Len(t, website.Kind{}.Receive(spam, s, now).Leads, 1)
 	require.Empty(t, website.Kind{}.Receive(browser("application/json", `{"email":"a@example.com","more":{"trap":"x"}}`), s, now).Leads)
+	elementor := "fields[email][value]=a%40example.com&fields[trap][id]=trap&fields[trap][value]="
+	require.Len(t, website.Kind{}.Receive(builder(urlencoded, elementor), s, now).Leads, 1)
+	require.Empty(t, website.Kind{}.Receive(builder(urlencoded, elementor+"x"), s, now).Leads)
 }
 
 func TestTheJSONForm(t *testing.T) {
@@ -194,6 +197,17 @@ func TestPageAddress(t *testing.T) {
 	l = one(t, r, source())
 	require.Equal(t, shop+"/form?fbclid=address", l.PageURL)
 	require.Equal(t, ledger.Clicks{FBClid: "given", FBP: "fb.1.1.2", FBC: "fb.1.1.x"}, l.Clicks)
+}
+
+func TestWhatStandsOpenHoldsNoText(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"mailto:ana@example.com", "ana@example.com", "javascript:1", "/quote?x=1", "https://"} {
+		require.Empty(t, one(t, browser("application/json", `{"email":"a@example.com","page_url":"`+page+`"}`), source()).PageURL, page)
+	}
+	long := strings.Repeat("x", 5000)
+	l := one(t, browser(urlencoded, "email=a%40example.com&event_id="+long), source())
+	require.Empty(t, l.EventID)
+	require.Equal(t, []string{long}, question(l, "event_id"))
 }
 
 func TestAServersFormTellsOfTheVisitor(t *testing.T) {
