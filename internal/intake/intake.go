@@ -132,6 +132,8 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 		return h.events(ctx, c)
 	case routeGraph, routeGateway:
 		return h.dropIn(ctx, c)
+	case routeLeads:
+		return h.leads(ctx, c)
 	case routeWebhook:
 		return h.webhook(ctx, c)
 	case routeGraphOther:

@@ -14,6 +14,7 @@ const (
 	routeEvents           // POST /v1/events
 	routeGraph            // POST /{version}/{dataset}/events, and without version
 	routeGateway          // POST /capi/{dataset}/events
+	routeLeads            // POST /v1/leads
 	routeWebhook          // GET and POST /webhooks/{key}
 	routeGraphOther       // what Meta's SDKs may call besides, and what else lies under a version of Graph
 )
@@ -22,7 +23,7 @@ const eventsPath = "/v1/events"
 
 // Routes lists what this package serves, as the OpenAPI file names it.
 func Routes() []string {
-	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events"}
+	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, webhookPrefix + "{key}"}
 }
 
 // String names the route as the metrics and the log do.
@@ -34,6 +35,8 @@ func (r route) String() string {
 		return "/{version}/{dataset}/events"
 	case routeGateway:
 		return "/capi/{dataset}/events"
+	case routeLeads:
+		return leadsPath
 	case routeWebhook:
 		return webhookPrefix + "{key}"
 	case routeGraphOther:
@@ -56,6 +59,9 @@ func Owns(path string) bool {
 func routeOf(path string) (r route, dataset string) {
 	if path == eventsPath {
 		return routeEvents, ""
+	}
+	if path == leadsPath {
+		return routeLeads, ""
 	}
 	if strings.HasPrefix(path, webhookPrefix) && len(path) > len(webhookPrefix) {
 		return routeWebhook, ""

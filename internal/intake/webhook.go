@@ -15,6 +15,7 @@ import (
 // LeadRecorder writes leads down.
 type LeadRecorder interface {
 	Lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead) (record.LeadResult, error)
+	LeadOnce(ctx context.Context, ws *config.Workspace, l *ledger.Lead, key string, body [32]byte) (record.LeadResult, error)
 }
 
 // Inbox keeps notices of leads that are read later.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,12 +26,34 @@ type LeadResult struct {
 // another source within the workspace's window, sealed under a key of its own, and
 // queued for the workspace's CRMs. It returns when all of that is on disk.
 func (r *Recorder) Lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead) (LeadResult, error) {
+	return r.lead(ctx, ws, l, nil)
+}
+
+// LeadOnce is Lead for a request with an Idempotency-Key: the same key and body again
+// is the same lead, whatever it has for ids; the same key with another body is refused
+// with store.ErrIdempotencyKeyReused.
+func (r *Recorder) LeadOnce(ctx context.Context, ws *config.Workspace, l *ledger.Lead, key string, body [32]byte) (LeadResult, error) {
+	whole := ws.Ring.Index("idempotency-key and body", key+string(body[:]))
+	byKey := ws.Ring.Index("idempotency-key", key)
+	_, known := r.c.Store.FindLead(ctx, ws.ID, byKey)
+	_, same := r.c.Store.FindLead(ctx, ws.ID, whole)
+	switch {
+	case known == nil && errors.Is(same, store.ErrNotFound):
+		return LeadResult{}, store.ErrIdempotencyKeyReused
+	case known != nil && !errors.Is(known, store.ErrNotFound):
+		return LeadResult{}, known
+	}
+	return r.lead(ctx, ws, l, [][]byte{byKey, whole})
+}
+
+// lead records a lead that further hashes name, too.
+func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead, further [][]byte) (LeadResult, error) {
 	now := r.c.Clock.Now()
 	l.ID, l.Workspace = r.c.IDs.Next(), ws.ID
 	if l.CreatedAt.IsZero() {
 		l.CreatedAt = now
 	}
-	rec := &store.LeadRecording{At: now, MergeWindow: ws.MergeWindow, IDs: identities(ws.Ring, l)}
+	rec := &store.LeadRecording{At: now, MergeWindow: ws.MergeWindow, IDs: append(identities(ws.Ring, l), further...)}
 	email, phone := l.Normalised(ws.Country)
 	for kind, value := range map[string]string{"email": email, "phone": phone} {
 		if hash := ws.Ring.Index(kind, value); hash != nil {
@@ -77,4 +100,10 @@ func leadDeliveries(ws *config.Workspace, l *ledger.Lead, now time.Time) []ledge
 		})
 	}
 	return list
+}
+
+// RecordLead is Lead for who wants to know only whether it was new.
+func (r *Recorder) RecordLead(ctx context.Context, ws *config.Workspace, l *ledger.Lead) (duplicate, merged bool, err error) {
+	done, err := r.Lead(ctx, ws, l)
+	return done.Duplicate, done.Merged, err
 }
