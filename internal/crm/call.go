@@ -165,6 +165,9 @@ func newRequest(ctx context.Context, r Request) (*http.Request, error) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "capiloop")
 	for name, value := range r.Header {
+		if strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return nil, &CallError{Stage: Forbidden, Message: "a token or header in the settings contains a line break or another character that none has: copy it again"}
+		}
 		req.Header.Set(name, value)
 	}
 	return req, nil

@@ -62,6 +62,20 @@ func TestCallKeepsOutOfPrivateNetworks(t *testing.T) {
 	require.Empty(t, fake.Calls(""))
 }
 
+func TestTokenIsNeverRepeated(t *testing.T) {
+	t.Parallel()
+	fake := crmtest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		crmtest.Answer(w, http.StatusBadRequest, map[string]string{"message": "what is " + r.Header.Get("Authorization")})
+	}))
+	o := crm.NewOAuth(crm.NewCaller())
+	get := func(string) crm.Request { return crm.Request{Method: http.MethodGet, URL: fake.URL, Private: true} }
+	r, err := o.Do(t.Context(), crm.Account{}, crm.Login{Token: secret.New("made-up-token")}, get)
+	require.Equal(t, "what is Bearer ***", ledger.AnswerOf(crm.Classify(r, err, nil)).Message)
+	r, err = o.Do(t.Context(), crm.Account{}, crm.Login{Token: secret.New("made-up\ntoken")}, get)
+	require.IsType(t, ledger.Hold{}, crm.Classify(r, err, nil))
+	require.NotContains(t, err.Error(), "made-up")
+}
+
 func TestCallFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	fake := crmtest.New(t, http.RedirectHandler("https://elsewhere.example.com/", http.StatusFound))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/capiloop/capiloop/capi"
 	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/secret"
 )
 
 // fields holds how each field of a lead that a mapping can name is read.
@@ -86,6 +87,13 @@ func Fields(a Account, defaults map[string]string) map[string]string {
 		merged[target] = source
 	}
 	return merged
+}
+
+// Table is the account with another of its tables in the place of "fields", for a CRM that
+// fills two objects.
+func Table(a Account, name string) Account {
+	a.Options = secret.NewOptions(nil, nil, map[string]map[string]string{"fields": a.Options.Map(name)})
+	return a
 }
 
 // Value returns what a source says about a lead, "" for nothing. A source is the name of

@@ -1,6 +1,10 @@
 package crm_test
 
 import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -74,6 +78,20 @@ func TestFieldsMerge(t *testing.T) {
 	checks := crm.CheckFields(a)
 	require.Len(t, checks, 1)
 	require.Contains(t, checks[0].Sentence, "wrong")
+}
+
+func TestThePageListsTheFields(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/crm.md")
+	require.NoError(t, err)
+	_, list, _ := strings.Cut(string(page), "\nFields: ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	var named []string
+	for _, m := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(list, -1) {
+		named = append(named, m[1])
+	}
+	slices.Sort(named)
+	require.Equal(t, crm.FieldNames(), named)
 }
 
 func FuzzValue(f *testing.F) {

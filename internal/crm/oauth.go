@@ -1,6 +1,7 @@
 package crm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -56,7 +57,8 @@ func (o *OAuth) Do(ctx context.Context, a Account, l Login, build func(domain st
 		if l.Header != "" {
 			name, value = l.Header, l.Token.Reveal()
 		}
-		return o.caller.Do(ctx, withHeader(r, name, value))
+		reply, err := o.caller.Do(ctx, withHeader(r, name, value))
+		return withoutToken(reply, l.Token.Reveal()), err
 	}
 	refused := ""
 	for {
@@ -66,10 +68,18 @@ func (o *OAuth) Do(ctx context.Context, a Account, l Login, build func(domain st
 		}
 		reply, err := o.caller.Do(ctx, withHeader(build(domain), "Authorization", "Bearer "+access))
 		if err != nil || reply.Status != http.StatusUnauthorized || refused != "" {
-			return reply, err
+			return withoutToken(reply, access), err
 		}
 		refused = access
 	}
+}
+
+// withoutToken takes the credential out of an answer that repeats it.
+func withoutToken(r Reply, token string) Reply {
+	if len(token) >= 8 {
+		r.Body = bytes.ReplaceAll(r.Body, []byte(token), []byte("***"))
+	}
+	return r
 }
 
 func withHeader(r Request, name, value string) Request {

@@ -10,21 +10,14 @@ import (
 
 	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/ledger"
-	"github.com/capiloop/capiloop/internal/secret"
 )
-
-// dealAccount is the account with the table deal_fields in the place of fields.
-func dealAccount(a crm.Account) crm.Account {
-	a.Options = secret.NewOptions(nil, nil, map[string]map[string]string{"fields": a.Options.Map("deal_fields")})
-	return a
-}
 
 // Check asks which properties there are, which shows the token's worth too, and for the
 // pipeline and the stage where deals are wanted. Repair creates our own properties.
 func (h *HubSpot) Check(ctx context.Context, a crm.Account, repair bool) []crm.Check {
 	checks := h.checkObject(ctx, a, "contacts", contactFields(a), repair)
 	if a.Options.Is("deal") && checks[0].OK {
-		own := crm.Fields(dealAccount(a), map[string]string{property(a): "id", "pipeline": "=", "dealstage": "="})
+		own := crm.Fields(crm.Table(a, "deal_fields"), map[string]string{property(a): "id", "pipeline": "=", "dealstage": "="})
 		checks = append(checks, h.checkObject(ctx, a, "deals", own, repair)[1:]...)
 		checks = append(checks, h.checkStage(ctx, a))
 	}
@@ -34,7 +27,8 @@ func (h *HubSpot) Check(ctx context.Context, a crm.Account, repair bool) []crm.C
 			Sentence: "HubSpot has renewed the refresh token, and it could not be kept: after a restart the old one will not work.", NextStep: "Look into the log for why the data folder cannot be written.",
 		})
 	}
-	return append(checks, crm.CheckFields(a)...)
+	checks = append(checks, crm.CheckFields(a)...)
+	return append(checks, crm.CheckFields(crm.Table(a, "deal_fields"))...)
 }
 
 // checkObject begins with the check of the credential.

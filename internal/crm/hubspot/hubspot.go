@@ -204,7 +204,7 @@ func (c *call) deal(ctx context.Context, contact string) (string, ledger.Outcome
 
 func (c *call) dealBody(contact string) []byte {
 	return crm.JSON(map[string]any{
-		"properties": crm.Values(c.a, c.l, crm.Fields(dealAccount(c.a), map[string]string{
+		"properties": crm.Values(c.a, c.l, crm.Fields(crm.Table(c.a, "deal_fields"), map[string]string{
 			"dealname":    "title",
 			"pipeline":    "=" + cmp.Or(c.a.Options.Text("pipeline"), "default"),
 			"dealstage":   "=" + cmp.Or(c.a.Options.Text("stage"), "appointmentscheduled"),

@@ -112,7 +112,8 @@ func (p *Pipedrive) Check(ctx context.Context, a crm.Account, repair bool) []crm
 			Sentence: "Pipedrive has renewed the refresh token, and it could not be kept: after a restart the old one may not work.", NextStep: "Look into the log for why the data folder cannot be written.",
 		})
 	}
-	return append(checks, crm.CheckFields(a)...)
+	checks = append(checks, crm.CheckFields(a)...)
+	return append(checks, crm.CheckFields(crm.Table(a, "deal_fields"))...)
 }
 
 func (p *Pipedrive) checkField(ctx context.Context, a crm.Account, names map[string]string, repair bool) crm.Check {

@@ -178,8 +178,8 @@ func (c *call) body(person any) []byte {
 	title := crm.Value(c.a, c.l, cmp.Or(c.a.Options.Text("title"), "title"))
 	b := map[string]any{"title": cmp.Or(title, "Lead"), "person_id": person}
 	custom := map[string]any{c.key: crm.Key(c.l)}
-	for target, source := range c.a.Options.Map("deal_fields") {
-		if v := crm.Value(c.a, c.l, source); v != "" && hexKey.MatchString(target) && target != c.key {
+	for target, v := range crm.Values(c.a, c.l, crm.Fields(crm.Table(c.a, "deal_fields"), nil)) {
+		if hexKey.MatchString(target) && target != c.key {
 			custom[target] = v
 		}
 	}
