@@ -80,6 +80,12 @@ type Actions interface {
 	Doctor(ctx context.Context, by Actor, ws string, o DoctorOptions) (*Report, error)
 	// CreateAPIKey makes a key, which is shown this once.
 	CreateAPIKey(ctx context.Context, by Actor, ws, name string) (*NewKey, error)
+
+	// Sources lists where leads come in, with their addresses for who may have
+	// secrets; ws "" is all workspaces.
+	Sources(ctx context.Context, by Actor, ws string) ([]Source, error)
+	// RotateMasterKey replaces the master key.
+	RotateMasterKey(ctx context.Context, by Actor) (*Rotation, error)
 }
 
 // Filter says which deliveries an action is about; zero values mean all.

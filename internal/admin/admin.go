@@ -29,6 +29,9 @@ type Config struct {
 	// Reload puts the settings in force anew after something was changed that they
 	// are made of, such as an API key. nil: the caller does so by itself.
 	Reload func(context.Context) error
+
+	RotateMaster func(context.Context) (*Rotation, error) // nil: it cannot be done here
+	URL          string                                   // by which others reach the server
 }
 
 // Admin does the actions on a store. It is safe for concurrent use.

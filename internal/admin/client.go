@@ -176,6 +176,22 @@ func (c *Client) Doctor(ctx context.Context, by Actor, ws string, o DoctorOption
 	return r, nil
 }
 
+// Sources is Actions.Sources at the server.
+func (c *Client) Sources(ctx context.Context, by Actor, ws string) ([]Source, error) {
+	var list []Source
+	err := c.get(ctx, by, "/sources", ws, nil, &list)
+	return list, err
+}
+
+// RotateMasterKey is Actions.RotateMasterKey at the server.
+func (c *Client) RotateMasterKey(ctx context.Context, by Actor) (*Rotation, error) {
+	r := &Rotation{}
+	if err := c.post(ctx, by, "/rotate-master-key", "", request{}, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
 // CreateAPIKey is Actions.CreateAPIKey at the server.
 func (c *Client) CreateAPIKey(ctx context.Context, by Actor, ws, name string) (*NewKey, error) {
 	k := &NewKey{}

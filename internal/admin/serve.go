@@ -93,6 +93,9 @@ func lookRoutes(a Actions, get func(string, func(context.Context, Actor, string,
 	get("/destinations", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
 		return a.Destinations(ctx, by, ws)
 	})
+	get("/sources", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
+		return a.Sources(ctx, by, ws)
+	})
 }
 
 func actRoutes(a Actions, post func(string, func(context.Context, Actor, string, request) (any, error))) {
@@ -115,6 +118,9 @@ func actRoutes(a Actions, post func(string, func(context.Context, Actor, string,
 	})
 	post("/doctor", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
 		return a.Doctor(ctx, by, ws, q.Options)
+	})
+	post("/rotate-master-key", func(ctx context.Context, by Actor, _ string, _ request) (any, error) {
+		return a.RotateMasterKey(ctx, by)
 	})
 	post("/keys", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
 		return a.CreateAPIKey(ctx, by, ws, q.Name)

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/capiloop/capiloop/internal/platform"
 	"github.com/capiloop/capiloop/internal/platform/meta"
 	"github.com/capiloop/capiloop/internal/record"
+	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
 )
 
@@ -44,6 +46,8 @@ type Options struct {
 	SandboxURL string
 	// Sandbox serves the dataset "sandbox"; nil: one is made.
 	Sandbox *capitest.Graph
+	// Env looks an environment variable up, for the master key; nil: os.LookupEnv.
+	Env func(string) (string, bool)
 }
 
 // App is a server.
@@ -53,15 +57,18 @@ type App struct {
 	store     *store.Store
 	settings  *config.Live
 	platforms map[string]platform.Platform
+	kinds     *Kinds
+	master    *secret.Master
 	ids       *ledger.IDs
 	admin     *admin.Admin
 	metrics   *prometheus.Registry
 	web       *webServer
 	socket    *http.Server
 
-	applying        sync.Mutex // one reload at a time; guards the two below
+	applying        sync.Mutex // one reload at a time; guards the three below
 	file            *config.File
 	settingsVersion int64
+	rings           map[int64]*secret.Ring // by workspace
 
 	cancel   context.CancelFunc
 	running  sync.WaitGroup
@@ -86,7 +93,11 @@ func New(o Options) (*App, error) {
 	if o.Sandbox == nil {
 		o.Sandbox = NewSandbox(o.Clock)
 	}
-	return &App{o: o, log: o.Log}, nil
+	if o.Env == nil {
+		o.Env = os.LookupEnv
+	}
+	a := &App{o: o, log: o.Log, kinds: NewKinds(o.File.Graph), rings: make(map[int64]*secret.Ring)}
+	return a, a.kinds.check(o.File)
 }
 
 // NewSandbox returns the stand-in for Graph as the sandbox uses it: leads that are
@@ -133,11 +144,15 @@ func (a *App) open(ctx context.Context) (err error) {
 	a.platforms = map[string]platform.Platform{meta.Kind: meta.New(meta.Config{
 		Transport: transport(), Sandbox: capitest.Transport(a.o.Sandbox), URL: a.o.File.Graph.URL, Version: a.o.File.Graph.Version,
 	})}
+	if err := a.openMaster(ctx); err != nil {
+		return err
+	}
 	if err := a.applySettings(ctx, a.o.File); err != nil {
 		return err
 	}
 	a.admin = admin.New(admin.Config{
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, Clock: a.o.Clock, Log: a.log, Reload: a.reload,
+		RotateMaster: a.rotateMaster, URL: a.publicURL(),
 	})
 	return nil
 }

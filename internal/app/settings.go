@@ -3,10 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
 )
 
@@ -27,11 +29,19 @@ func (a *App) applySettings(ctx context.Context, file *config.File) error {
 	if err != nil {
 		return err
 	}
-	snapshot, err := file.Snapshot(
-		func(workspace string) int64 { return applied.Workspaces[workspace] },
-		func(dataset string) ledger.Destination { return applied.Destinations[config.Meta+"/"+dataset] },
-		keys,
-	)
+	if err := a.openRings(ctx, applied.Workspaces); err != nil {
+		return err
+	}
+	snapshot, err := file.Snapshot(config.Kept{
+		Workspace: func(name string) int64 { return applied.Workspaces[name] },
+		Dataset:   func(id string) ledger.Destination { return applied.Destinations[config.Meta+"/"+id] },
+		Source: func(workspace, name string) config.KeptSource {
+			return config.KeptSource(applied.Sources[workspace+"/"+name])
+		},
+		CRM:     func(workspace, name string) ledger.Destination { return applied.CRMs[workspace+"/"+name] },
+		Ring:    func(workspace int64) *secret.Ring { return a.rings[workspace] },
+		APIKeys: keys,
+	})
 	if err != nil {
 		return err
 	}
@@ -71,23 +81,53 @@ func (a *App) followDestinations(ctx context.Context, before, now *config.Snapsh
 		if err := a.store.SetRemoved(ctx, d.ID, true); err != nil {
 			return err
 		}
-		a.log.Warn("events wait for a dataset that is not in the configuration any more",
-			"dataset", d.Name, "next_step", "put it back, or skip them: capiloop retry --skip-removed "+d.Name)
-	}
-	for _, d := range now.Datasets() {
-		if before != nil {
-			if old := before.Destination(d.ID); old != nil && sameWay(old, d) {
-				continue
-			}
+		what := "leads wait for a CRM"
+		if d.Kind == config.Meta {
+			what = "events wait for a dataset"
 		}
-		if err := a.store.SetRemoved(ctx, d.ID, false); err != nil {
+		a.log.Warn(what+" that is not in the configuration any more",
+			"destination", d.Name, "next_step", "put it back, or skip them: capiloop retry --skip-removed "+d.Name)
+	}
+	for _, id := range newWays(before, now) {
+		if err := a.store.SetRemoved(ctx, id, false); err != nil {
 			return err
 		}
-		if err := a.store.TryNow(ctx, d.ID); err != nil {
+		if err := a.store.TryNow(ctx, id); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// newWays lists the destinations that were not there before or are reached in another
+// way now.
+func newWays(before, now *config.Snapshot) []int64 {
+	var list []int64
+	for _, d := range now.Datasets() {
+		var old *config.Dataset
+		if before != nil {
+			old = before.Destination(d.ID)
+		}
+		if old == nil || !sameWay(old, d) {
+			list = append(list, d.ID)
+		}
+	}
+	crms := map[int64]*config.CRM{}
+	if before != nil {
+		for _, w := range before.Workspaces {
+			for _, c := range w.CRMs {
+				crms[c.ID] = c
+			}
+		}
+	}
+	for _, w := range now.Workspaces {
+		for _, c := range w.CRMs {
+			if old := crms[c.ID]; old == nil || !old.Options.Equal(c.Options) {
+				list = append(list, c.ID)
+			}
+		}
+	}
+	return list
 }
 
 // sameWay tells whether two versions of a dataset are reached in the same way.
@@ -106,7 +146,11 @@ func (a *App) reload(ctx context.Context) error {
 // Reload puts a configuration file in force while the server runs: workspaces,
 // datasets, tokens, keys. Where to listen and the database need a new start.
 func (a *App) Reload(ctx context.Context, file *config.File) error {
-	if err := a.applySettings(ctx, file); err != nil {
+	err := a.kinds.check(file)
+	if err == nil {
+		err = a.applySettings(ctx, file)
+	}
+	if err != nil {
 		return fmt.Errorf("put the new configuration in force: %w", err)
 	}
 	a.log.Info("new configuration in force", "workspaces", len(file.Workspaces))
@@ -148,9 +192,27 @@ func declarations(f *config.File) []store.FileWorkspace {
 		for _, ds := range w.Datasets {
 			d.Destinations = append(d.Destinations, store.FileDestination{Kind: config.Meta, Name: ds.ID, Live: ds.Live})
 		}
+		for _, src := range w.Sources {
+			d.Sources = append(d.Sources, store.FileSource{Kind: src.Kind, Name: src.Name, Webhook: src.Webhook.Reveal()})
+		}
+		for _, c := range w.CRMs {
+			d.CRMs = append(d.CRMs, store.FileCRM{Kind: c.Kind, Name: c.Name})
+		}
 		list = append(list, d)
 	}
 	return list
+}
+
+// publicURL is the address by which others reach the server, as far as it is known.
+func (a *App) publicURL() string {
+	if a.o.File.PublicURL != "" {
+		return a.o.File.PublicURL
+	}
+	host, port, err := net.SplitHostPort(a.o.File.Listen)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		return "http://" + net.JoinHostPort("127.0.0.1", port)
+	}
+	return "http://" + a.o.File.Listen
 }
 
 // HasAPIKey tells whether any key opens a workspace.

@@ -27,8 +27,13 @@ var (
 // guessing, 20 of a sentence are still no name that somebody tries.
 const minKey = 20
 
-// minPayload keeps a payload long enough to be looked at after it left.
-const minPayload = day
+// minKept keeps a payload long enough to be looked at after it left, and a lead's
+// contact data long enough to reach a CRM that is down for a night.
+const minKept = day
+
+// maxMerge bounds the merge window: within a month, people enquire about another
+// thing.
+const maxMerge = 30 * day
 
 func boolOf(text string) (bool, *flaw) {
 	if text != "true" && text != "false" {
@@ -228,12 +233,31 @@ func consentOf(text string) (bool, *flaw) {
 }
 
 func payloadOf(text string) (time.Duration, *flaw) {
+	return keptOf(text, "is too short to look at what was sent")
+}
+
+func contactOf(text string) (time.Duration, *flaw) {
+	return keptOf(text, "is too short to hand a lead over to a CRM that is down")
+}
+
+func keptOf(text, short string) (time.Duration, *flaw) {
 	d, err := ParseDuration(text)
 	if err != nil {
 		return 0, &flaw{"is no span of time", "write a number and a unit: 30d, 24mo, 12h"}
 	}
-	if d < minPayload {
-		return 0, &flaw{"is too short to look at what was sent", "write 1d or more"}
+	if d < minKept {
+		return 0, &flaw{short, "write 1d or more"}
+	}
+	return d, nil
+}
+
+func mergeWindowOf(text string) (time.Duration, *flaw) {
+	d, err := ParseDuration(text)
+	if err != nil {
+		return 0, &flaw{"is no span of time", "write a number and a unit: 1h, 90m, 2d; 0h merges nothing"}
+	}
+	if d > maxMerge {
+		return 0, &flaw{"is longer than one enquiry lasts", "write 30d or less"}
 	}
 	return d, nil
 }

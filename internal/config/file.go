@@ -16,6 +16,8 @@ const (
 	DefaultListen   = "127.0.0.1:8080"
 	DefaultDatabase = "data/capiloop.db"
 	DefaultPayload  = 30 * day // retention
+	DefaultContact  = 30 * day
+	DefaultMerge    = time.Hour
 )
 
 // File is the typed form of capiloop.yaml.
@@ -46,7 +48,10 @@ type FileWorkspace struct {
 	Timezone                *time.Location
 	APIKeys                 []secret.Secret
 	Datasets                []FileDataset
+	Sources                 []FileSource
+	CRMs                    []FileCRM
 	ConsentRequired         bool
+	MergeWindow             time.Duration
 	Retention               Retention
 }
 
@@ -76,7 +81,9 @@ func Default() *File {
 }
 
 func newWorkspace() FileWorkspace {
-	return FileWorkspace{Timezone: time.UTC, Retention: Retention{Payload: DefaultPayload}}
+	return FileWorkspace{
+		Timezone: time.UTC, MergeWindow: DefaultMerge, Retention: Retention{Payload: DefaultPayload, Contact: DefaultContact},
+	}
 }
 
 // APIKeyOf is an API key that is kept in the database.
@@ -85,35 +92,32 @@ type APIKeyOf struct {
 	APIKey
 }
 
-// Snapshot builds the settings in force out of the file and of what the store said
-// about it: the ids of workspaces (by name), the destinations (by dataset id) and
-// the keys kept there. A key whose workspace is not in the file opens nothing.
-func (f *File) Snapshot(resolve func(workspace string) int64, destination func(datasetID string) ledger.Destination, more []APIKeyOf) (*Snapshot, error) {
+// Kept is what the store says about a file: the ids that it gave, and what it keeps
+// besides. Each function is asked for what the file has; an id of 0 is an error.
+type Kept struct {
+	Workspace func(name string) int64
+	Dataset   func(id string) ledger.Destination
+	Source    func(workspace, name string) KeptSource         // nil: there are none
+	CRM       func(workspace, name string) ledger.Destination // nil: there are none
+	Ring      func(workspace int64) *secret.Ring              // nil: nothing will be sealed
+	APIKeys   []APIKeyOf                                      // one whose workspace is not in the file opens nothing
+}
+
+// KeptSource is what the store keeps of a source.
+type KeptSource struct {
+	ID        int64
+	Webhook   string
+	CreatedAt time.Time
+}
+
+// Snapshot builds the settings in force out of the file and of what the store says
+// about it.
+func (f *File) Snapshot(k Kept) (*Snapshot, error) {
 	list := make([]*Workspace, 0, len(f.Workspaces))
 	for i := range f.Workspaces {
-		in := &f.Workspaces[i]
-		w := &Workspace{
-			ID: resolve(in.Name), Name: in.Name, Country: in.Country, Currency: in.Currency, Timezone: in.Timezone,
-			Keys: in.Keys, ConsentRequired: in.ConsentRequired, Retention: in.Retention,
-		}
-		if w.ID == 0 {
-			return nil, fmt.Errorf("build the settings: workspace %s has no id in the store", in.Name)
-		}
-		for j := range in.Datasets {
-			d := f.dataset(&in.Datasets[j])
-			d.Destination = destination(d.Name)
-			if d.ID == 0 || d.Workspace != w.ID {
-				return nil, fmt.Errorf("build the settings: dataset %s has no id in the store, or that of another workspace", in.Datasets[j].ID)
-			}
-			w.Datasets = append(w.Datasets, d)
-		}
-		for _, key := range in.APIKeys {
-			w.APIKeys = append(w.APIKeys, NewAPIKey("", key.Reveal()))
-		}
-		for _, k := range more {
-			if k.Workspace == w.Name {
-				w.APIKeys = append(w.APIKeys, k.APIKey)
-			}
+		w, err := f.workspace(&f.Workspaces[i], &k)
+		if err != nil {
+			return nil, fmt.Errorf("build the settings: %w", err)
 		}
 		list = append(list, w)
 	}
@@ -122,6 +126,52 @@ func (f *File) Snapshot(resolve func(workspace string) int64, destination func(d
 		return nil, fmt.Errorf("build the settings: %w", err)
 	}
 	return s, nil
+}
+
+func (f *File) workspace(in *FileWorkspace, k *Kept) (*Workspace, error) {
+	w := &Workspace{
+		ID: k.Workspace(in.Name), Name: in.Name, Country: in.Country, Currency: in.Currency, Timezone: in.Timezone,
+		Keys: in.Keys, ConsentRequired: in.ConsentRequired, MergeWindow: in.MergeWindow, Retention: in.Retention,
+	}
+	if w.ID == 0 {
+		return nil, fmt.Errorf("workspace %s has no id in the store", in.Name)
+	}
+	if k.Ring != nil {
+		w.Ring = k.Ring(w.ID)
+	}
+	for j := range in.Datasets {
+		d := f.dataset(&in.Datasets[j])
+		d.Destination = k.Dataset(d.Name)
+		if d.ID == 0 || d.Workspace != w.ID {
+			return nil, fmt.Errorf("dataset %s has no id in the store, or that of another workspace", in.Datasets[j].ID)
+		}
+		w.Datasets = append(w.Datasets, d)
+	}
+	for _, s := range in.Sources {
+		kept := k.Source(in.Name, s.Name)
+		if kept.ID == 0 {
+			return nil, fmt.Errorf("source %s of workspace %s has no id in the store", s.Name, in.Name)
+		}
+		w.Sources = append(w.Sources, &Source{
+			ID: kept.ID, Workspace: w.ID, Kind: s.Kind, Name: s.Name, Webhook: kept.Webhook, Options: s.Options, CreatedAt: kept.CreatedAt,
+		})
+	}
+	for _, c := range in.CRMs {
+		d := k.CRM(in.Name, c.Name)
+		if d.ID == 0 || d.Workspace != w.ID {
+			return nil, fmt.Errorf("CRM %s of workspace %s has no id in the store, or that of another workspace", c.Name, in.Name)
+		}
+		w.CRMs = append(w.CRMs, &CRM{Destination: d, Options: c.Options, TestLeads: c.TestLeads})
+	}
+	for _, key := range in.APIKeys {
+		w.APIKeys = append(w.APIKeys, NewAPIKey("", key.Reveal()))
+	}
+	for _, key := range k.APIKeys {
+		if key.Workspace == w.Name {
+			w.APIKeys = append(w.APIKeys, key.APIKey)
+		}
+	}
+	return w, nil
 }
 
 // dataset fills in what the file says once for all datasets.

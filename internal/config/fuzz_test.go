@@ -42,6 +42,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+		// No kind is known, so every connection is a problem at a place of the file.
+		if err := file.CheckOptions(nil, nil); err != nil && strings.Contains(err.Error(), held) {
+			t.Fatalf("shows what a variable held: %v", err)
+		}
 		ids := map[string]int64{}
 		number := func(name string) int64 {
 			if ids[name] == 0 {
@@ -50,12 +54,18 @@ func FuzzParse(f *testing.F) {
 			return ids[name]
 		}
 		var ws int64
-		if _, err := file.Snapshot(
-			func(name string) int64 { ws = number("workspace " + name); return ws },
-			func(id string) ledger.Destination {
+		if _, err := file.Snapshot(config.Kept{
+			Workspace: func(name string) int64 { ws = number("workspace " + name); return ws },
+			Dataset: func(id string) ledger.Destination {
 				return ledger.Destination{ID: number("dataset " + id), Workspace: ws, Kind: config.Meta, Name: id}
-			}, nil,
-		); err != nil {
+			},
+			Source: func(w, name string) config.KeptSource {
+				return config.KeptSource{ID: number("source " + w + "/" + name)}
+			},
+			CRM: func(w, name string) ledger.Destination {
+				return ledger.Destination{ID: number("crm " + w + "/" + name), Workspace: ws, Name: name}
+			},
+		}); err != nil {
 			t.Fatalf("settings that are no settings: %v", err)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 // reader walks the tree of a YAML file and collects what is wrong with it, so that
 // a person mends a file once and not line by line.
 type reader struct {
+	name     string // of the file
 	env      func(string) (string, bool)
 	problems []Problem
 }

@@ -37,7 +37,7 @@ func Load(path string, env func(string) (string, bool)) (*File, error) {
 // Parse reads what a file holds; name is what errors call it. What is wrong comes
 // back as one *Error.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*File, error) {
-	r := &reader{env: env}
+	r := &reader{name: name, env: env}
 	if r.env == nil {
 		r.env = func(string) (string, bool) { return "", false }
 	}
@@ -154,7 +154,7 @@ func (m *mapping) items(key string, each func(i int, v value)) {
 }
 
 // places remembers where each name stands that must stand once.
-type places struct{ workspaces, datasets, keys map[string]int }
+type places struct{ workspaces, datasets, keys, webhooks map[string]int }
 
 // once reports a name that stood before.
 func once(seen map[string]int, name string, v value, f flaw) {
@@ -171,7 +171,7 @@ func once(seen map[string]int, name string, v value, f flaw) {
 }
 
 func (r *reader) workspaces(v value, f *File) {
-	seen := places{map[string]int{}, map[string]int{}, map[string]int{}}
+	seen := places{map[string]int{}, map[string]int{}, map[string]int{}, map[string]int{}}
 	n := 0
 	v.list(func(_ int, item value) {
 		n++
@@ -208,12 +208,15 @@ func (r *reader) workspace(m *mapping, w *FileWorkspace, seen places) {
 		v.mapping(func(m *mapping) { r.dataset(m, &d, seen) })
 		w.Datasets = append(w.Datasets, d)
 	})
+	r.connections(m, w, seen)
 	take(m, "consent", &w.ConsentRequired, consentOf)
+	take(m, "merge_window", &w.MergeWindow, mergeWindowOf)
 	m.section("retention", func(t *mapping) {
 		take(t, "payload", &w.Retention.Payload, payloadOf)
-		t.refuse("contact", "raw", "numbers")
+		take(t, "contact", &w.Retention.Contact, contactOf)
+		t.refuse("raw", "numbers")
 	})
-	m.refuse("sources", "crms", "stages", "alerts", "guard", "merge_window", "heartbeat")
+	m.refuse("stages", "alerts", "guard", "heartbeat")
 }
 
 // keys reads the personal keys that may leave. None at all is refused: in a

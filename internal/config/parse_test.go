@@ -30,10 +30,12 @@ var environment = map[string]string{
 	"EMPTY":      "",
 	"PORT":       "9000",
 	"LIVE":       "false",
+	"TEST_LEADS": "true",
+	"WEBHOOK":    "made-up-webhook-key-0006-xx",
 }
 
 // secrets are what must never show.
-var secrets = []string{"0001", "0002", "0003", "0004", "0005", "pass-word", "EAA"}
+var secrets = []string{"0001", "0002", "0003", "0004", "0005", "0006", "pass-word", "EAA"}
 
 func env(name string) (string, bool) {
 	v, ok := environment[name]
@@ -100,7 +102,12 @@ func TestParseReadsEveryValue(t *testing.T) {
 	require.Equal(t, "18446744073709551616", one.Datasets[1].ID, "an id is text: more digits than a number holds")
 	require.True(t, one.Datasets[1].Live)
 
+	require.Equal(t, 90*time.Minute, one.MergeWindow)
+	require.Equal(t, 90*24*time.Hour, one.Retention.Contact)
+
 	two := f.Workspaces[1]
+	require.Equal(t, config.DefaultMerge, two.MergeWindow)
+	require.Equal(t, config.DefaultContact, two.Retention.Contact)
 	require.Empty(t, two.Datasets)
 	require.Equal(t, time.UTC, two.Timezone)
 	require.Equal(t, config.DefaultPayload, two.Retention.Payload)

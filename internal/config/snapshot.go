@@ -59,6 +59,7 @@ type CRM struct {
 // Retention is how long what is personal is kept.
 type Retention struct {
 	Payload time.Duration // what was sent, counted from its last change
+	Contact time.Duration // who a lead is, counted from its receipt
 }
 
 // APIKey is a key by which a machine writes into a workspace. The key itself is not

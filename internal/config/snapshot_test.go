@@ -16,6 +16,8 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
+var connected = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
 // fleet is the settings of testdata/good/fleet.yaml, as a store would have numbered
 // them.
 func fleet(t *testing.T, more ...config.APIKeyOf) (*config.File, *config.Snapshot, error) {
@@ -26,10 +28,23 @@ func fleet(t *testing.T, more ...config.APIKeyOf) (*config.File, *config.Snapsho
 		"1":                    {ID: 11, Workspace: 1, Kind: config.Meta, Name: "1"},
 		"18446744073709551616": {ID: 12, Workspace: 1, Kind: config.Meta, Name: "18446744073709551616", Live: true},
 	}
-	s, err := f.Snapshot(
-		func(name string) int64 { return map[string]int64{"one": 1, "two": 2}[name] },
-		func(id string) ledger.Destination { return destinations[id] }, more,
-	)
+	s, err := f.Snapshot(config.Kept{
+		Workspace: func(name string) int64 { return map[string]int64{"one": 1, "two": 2}[name] },
+		Dataset:   func(id string) ledger.Destination { return destinations[id] },
+		Source: func(workspace, name string) config.KeptSource {
+			return map[string]config.KeptSource{
+				"one/forms": {ID: 21, Webhook: "made-by-the-store", CreatedAt: connected},
+				"one/site":  {ID: 22, Webhook: environment["WEBHOOK"], CreatedAt: connected},
+			}[workspace+"/"+name]
+		},
+		CRM: func(workspace, name string) ledger.Destination {
+			return map[string]ledger.Destination{
+				"one/crm":  {ID: 31, Workspace: 1, Kind: "webhook", Name: "crm", Live: true},
+				"one/mail": {ID: 32, Workspace: 1, Kind: "email", Name: "mail", Live: true},
+			}[workspace+"/"+name]
+		},
+		APIKeys: more,
+	})
 	return f, s, err
 }
 
@@ -61,12 +76,12 @@ func TestSnapshotFindsEverything(t *testing.T) {
 
 func TestSnapshotOfTheDefaults(t *testing.T) {
 	t.Parallel()
-	s, err := config.Default().Snapshot(
-		func(string) int64 { return 1 },
-		func(id string) ledger.Destination {
+	s, err := config.Default().Snapshot(config.Kept{
+		Workspace: func(string) int64 { return 1 },
+		Dataset: func(id string) ledger.Destination {
 			return ledger.Destination{ID: 1, Workspace: 1, Kind: config.Meta, Name: id, Live: true}
-		}, nil,
-	)
+		},
+	})
 	require.NoError(t, err)
 	d := s.Destination(1)
 	require.True(t, d.IsSandbox())
@@ -120,12 +135,21 @@ func TestSnapshotNeedsTheStoresIDs(t *testing.T) {
 	t.Parallel()
 	f := config.Default()
 	one := func(string) int64 { return 1 }
-	_, err := f.Snapshot(func(string) int64 { return 0 }, nil, nil)
+	_, err := f.Snapshot(config.Kept{Workspace: func(string) int64 { return 0 }})
 	require.ErrorContains(t, err, "workspace main has no id")
 	for _, d := range []ledger.Destination{{}, {ID: 1, Workspace: 2}} {
-		_, err = f.Snapshot(one, func(string) ledger.Destination { return d }, nil)
+		_, err = f.Snapshot(config.Kept{Workspace: one, Dataset: func(string) ledger.Destination { return d }})
 		require.ErrorContains(t, err, "dataset sandbox has no id")
 	}
+	f.Workspaces[0].Datasets = nil
+	f.Workspaces[0].CRMs = []config.FileCRM{{Kind: "webhook", Name: "crm"}}
+	for _, d := range []ledger.Destination{{}, {ID: 1, Workspace: 2}} {
+		_, err = f.Snapshot(config.Kept{Workspace: one, CRM: func(_, _ string) ledger.Destination { return d }})
+		require.ErrorContains(t, err, "CRM crm of workspace main has no id")
+	}
+	f.Workspaces[0].Sources = []config.FileSource{{Kind: "website", Name: "site"}}
+	_, err = f.Snapshot(config.Kept{Workspace: one, Source: func(_, _ string) config.KeptSource { return config.KeptSource{} }})
+	require.ErrorContains(t, err, "source site of workspace main has no id")
 }
 
 func TestNewSnapshotFillsTheTimezone(t *testing.T) {

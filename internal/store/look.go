@@ -36,6 +36,7 @@ func (s *Store) Destinations(ctx context.Context, ws int64) ([]DestinationView, 
 		if err := rows.Scan(&v.ID, &v.Workspace, &v.Kind, &v.Name, &live, &created, &archived, &v.Waiting, &v.Held); err != nil {
 			return nil, fmt.Errorf("list destinations: %w", err)
 		}
+		v.Name = plainName(v.Name)
 		v.Live, v.CreatedAt, v.Removed = live != 0, ledger.FromMicros(created), archived != 0
 		list = append(list, v)
 	}

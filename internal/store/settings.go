@@ -13,6 +13,8 @@ import (
 type FileWorkspace struct {
 	Name         string
 	Destinations []FileDestination
+	Sources      []FileSource
+	CRMs         []FileCRM
 }
 
 // FileDestination is a destination as the configuration file declares it.
@@ -25,6 +27,8 @@ type FileDestination struct {
 type Applied struct {
 	Workspaces   map[string]int64              // by name
 	Destinations map[string]ledger.Destination // by kind and name, "meta/1234"
+	Sources      map[string]Source             // by workspace and name, "shop/forms"
+	CRMs         map[string]ledger.Destination // by workspace and name, "shop/crm"
 }
 
 // ApplyFile brings the tables in line with the configuration file: what is new is
@@ -33,28 +37,22 @@ type Applied struct {
 func (s *Store) ApplyFile(ctx context.Context, file []FileWorkspace) (*Applied, error) {
 	var a *Applied
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		a = &Applied{Workspaces: make(map[string]int64), Destinations: make(map[string]ledger.Destination)}
+		a = &Applied{
+			Workspaces: make(map[string]int64), Destinations: make(map[string]ledger.Destination),
+			Sources: make(map[string]Source), CRMs: make(map[string]ledger.Destination),
+		}
 		now := ledger.Micros(s.clock.Now())
-		for _, archive := range []string{
-			`UPDATE workspaces SET archived_at = $1 WHERE origin = 'file' AND archived_at = 0`,
-			`UPDATE destinations SET archived_at = $1 WHERE origin = 'file' AND archived_at = 0`,
-		} {
-			if _, err := tx.exec(ctx, archive, now); err != nil {
+		for _, table := range []string{"workspaces", "destinations", "sources"} {
+			if _, err := tx.exec(ctx, `UPDATE `+table+` SET archived_at = $1 WHERE origin = 'file' AND archived_at = 0`, now); err != nil {
 				return err
 			}
 		}
+		if err := freeWebhooks(ctx, tx, file); err != nil {
+			return err
+		}
 		for _, w := range file {
-			id, err := applyWorkspace(ctx, tx, w.Name)
-			if err != nil {
+			if err := a.apply(ctx, tx, w, now); err != nil {
 				return err
-			}
-			a.Workspaces[w.Name] = id
-			for _, d := range w.Destinations {
-				destination, err := applyDestination(ctx, tx, id, d, now)
-				if err != nil {
-					return err
-				}
-				a.Destinations[d.Kind+"/"+d.Name] = destination
 			}
 		}
 		return nil
@@ -63,6 +61,34 @@ func (s *Store) ApplyFile(ctx context.Context, file []FileWorkspace) (*Applied, 
 		return nil, fmt.Errorf("apply the configuration: %w", err)
 	}
 	return a, nil
+}
+
+func (a *Applied) apply(ctx context.Context, tx *tx, w FileWorkspace, now int64) error {
+	id, err := applyWorkspace(ctx, tx, w.Name)
+	if err != nil {
+		return err
+	}
+	a.Workspaces[w.Name] = id
+	for _, d := range w.Destinations {
+		if a.Destinations[d.Kind+"/"+d.Name], err = applyDestination(ctx, tx, id, d, now); err != nil {
+			return err
+		}
+	}
+	for _, src := range w.Sources {
+		if a.Sources[w.Name+"/"+src.Name], err = applySource(ctx, tx, id, src, now); err != nil {
+			return err
+		}
+	}
+	for _, c := range w.CRMs {
+		// Two workspaces may both call theirs "crm", and a destination's name stands once.
+		d, err := applyDestination(ctx, tx, id, FileDestination{Kind: c.Kind, Name: w.Name + "/" + c.Name, Live: true}, now)
+		if err != nil {
+			return err
+		}
+		d.Name = c.Name
+		a.CRMs[w.Name+"/"+c.Name] = d
+	}
+	return nil
 }
 
 func applyWorkspace(ctx context.Context, tx *tx, name string) (int64, error) {
@@ -83,18 +109,18 @@ func applyDestination(ctx context.Context, tx *tx, ws int64, d FileDestination, 
 		return out, fmt.Errorf("dataset %s belonged to another workspace before: a dataset stays with its workspace, for its event ids are known there", d.Name)
 	}
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return out, fmt.Errorf("dataset %s: %w", d.Name, err)
+		return out, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
 	err = tx.row(ctx, `INSERT INTO destinations (id, ws, kind, name, origin, live, created_at, archived_at)
 		VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM destinations), $1, $2, $3, 'file', $4, $5, 0)
 		ON CONFLICT (kind, name) DO UPDATE SET archived_at = 0, live = excluded.live RETURNING id, created_at`,
 		[]any{ws, d.Kind, d.Name, flag(d.Live), now}, &out.ID, &created)
 	if err != nil {
-		return out, fmt.Errorf("dataset %s: %w", d.Name, err)
+		return out, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
 	out.CreatedAt = ledger.FromMicros(created)
 	if _, err := tx.exec(ctx, `INSERT INTO lanes (destination) VALUES ($1) ON CONFLICT (destination) DO NOTHING`, out.ID); err != nil {
-		return out, fmt.Errorf("lane of dataset %s: %w", d.Name, err)
+		return out, fmt.Errorf("lane of destination %s: %w", d.Name, err)
 	}
 	return out, nil
 }
@@ -105,6 +131,7 @@ func (s *Store) Removed(ctx context.Context) ([]ledger.Destination, error) {
 		AND EXISTS (SELECT 1 FROM pending p WHERE p.destination = d.id)`)
 	list, err := collect(rows, err, func(row scanner) (d ledger.Destination, err error) {
 		err = row.Scan(&d.ID, &d.Workspace, &d.Kind, &d.Name)
+		d.Name = plainName(d.Name)
 		return d, err
 	})
 	if err != nil {

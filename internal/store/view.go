@@ -100,6 +100,7 @@ func scanDelivery(row scanner) (DeliveryView, error) {
 	if err != nil {
 		return d, err
 	}
+	d.Destination = plainName(d.Destination)
 	d.Kept = capi.KeySet(kept) //nolint:gosec // a bit set keeps its bits
 	d.Deadline, d.SettledAt, d.DueAt = ledger.FromMicros(deadline), ledger.FromMicros(at), ledger.FromMicros(max(due, laneDue))
 	if text != "" {

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/config"
+)
+
+// Source is where leads come in.
+type Source struct {
+	Workspace   string     `json:"workspace"`
+	Kind        string     `json:"kind"`
+	Name        string     `json:"name"`
+	URL         string     `json:"url"` // to be entered at the platform; "" for who may not have secrets
+	ConnectedAt time.Time  `json:"connected_at"`
+	LastSeenAt  *time.Time `json:"last_seen_at"` // null: nothing came yet
+}
+
+// Sources lists where leads come in. The address is a secret: who has it can post
+// leads where a platform signs nothing.
+func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, error) {
+	if err := allow(by, Read, "look at sources"); err != nil {
+		return nil, err
+	}
+	workspaces := a.c.Settings.Get().Workspaces
+	if ws != "" {
+		w, err := a.workspace(ws)
+		if err != nil {
+			return nil, err
+		}
+		workspaces = []*config.Workspace{w}
+	}
+	list := []Source{}
+	for _, w := range workspaces {
+		for _, s := range w.Sources {
+			seen, err := a.c.Store.SourceSeen(ctx, w.ID, s.ID, s.Name)
+			if err != nil {
+				return nil, err
+			}
+			out := Source{Workspace: w.Name, Kind: s.Kind, Name: s.Name, ConnectedAt: s.CreatedAt.UTC(), LastSeenAt: when(seen)}
+			if by.Right >= Own {
+				out.URL = a.c.URL + "/webhooks/" + s.Webhook
+			}
+			list = append(list, out)
+		}
+	}
+	return list, nil
+}
+
+// Rotation is what a change of the master key did.
+type Rotation struct {
+	OldKey string `json:"old_key"` // ids, not the keys themselves
+	NewKey string `json:"new_key"`
+	In     string `json:"in"`     // where the new one is: a file, or a variable's name
+	OldIn  string `json:"old_in"` // the file that keeps the old one, for backups from before; "": none
+	Keys   int    `json:"keys"`   // how many keys of workspaces it wraps
+}
+
+// RotateMasterKey replaces the master key.
+func (a *Admin) RotateMasterKey(ctx context.Context, by Actor) (*Rotation, error) {
+	if err := allow(by, Own, "rotate the master key"); err != nil {
+		return nil, err
+	}
+	if a.c.RotateMaster == nil {
+		return nil, &Error{Code: Unavailable, Message: "The master key cannot be rotated here.", Fix: "Run capiloop rotate-key."}
+	}
+	r, err := a.c.RotateMaster(ctx)
+	if err == nil {
+		a.c.Log.Info("master key rotated", "by", by.Name, "new", r.NewKey)
+	}
+	return r, err
+}
