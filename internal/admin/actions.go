@@ -49,6 +49,8 @@ type Actor struct {
 // Actions is what can be done, here or through the socket of a running server. The
 // workspace ws is given by its name or its number; "" is the only one there is.
 type Actions interface {
+	LeadActions
+
 	// Event returns an event with all that became of it.
 	Event(ctx context.Context, by Actor, ws string, id ledger.ID) (*Event, error)
 	// EventByText is Event for an id as a person or a machine wrote it.

@@ -26,6 +26,9 @@ type Config struct {
 	Clock     ledger.Clock
 	Log       *slog.Logger // nil: nothing is logged
 
+	Recorder   LeadRecorder // writes imported leads down
+	Backfiller Backfiller   // nil: there is no running server
+
 	// Reload puts the settings in force anew after something was changed that they
 	// are made of, such as an API key. nil: the caller does so by itself.
 	Reload func(context.Context) error

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 // Who asks travels in headers: whoever can open the socket can read the database
@@ -31,6 +34,8 @@ type request struct {
 	Name    string        `json:"name,omitempty"` // of a key
 	File    string        `json:"file,omitempty"` // of a backup
 	Options DoctorOptions `json:"options,omitzero"`
+	Leads   []ledger.Lead `json:"leads,omitempty"` // of an import
+	Since   time.Time     `json:"since,omitzero"`  // of a backfill
 }
 
 // counted is the answer of an action that changes rows.
@@ -68,6 +73,7 @@ func Handler(a Actions, log *slog.Logger) http.Handler {
 	}
 	lookRoutes(a, get)
 	actRoutes(a, post)
+	leadRoutes(a, get, post)
 	return mux
 }
 
