@@ -86,6 +86,23 @@ func TestCallFollowsNoRedirect(t *testing.T) {
 	require.Len(t, fake.Calls(""), 1)
 }
 
+// googlesheets-appsscript-response.txt, and what only looks like it.
+func TestOnlyAppsScriptIsFollowed(t *testing.T) {
+	t.Parallel()
+	const from, to = "https://script.google.com/macros/s/x/exec", "https://script.googleusercontent.com/macros/echo?user_content_key=example"
+	next, ok := crm.ScriptAnswer(from, to)
+	require.True(t, ok)
+	require.Equal(t, to, next)
+	for _, pair := range [][2]string{
+		{"https://example.com/exec", to}, {"http://script.google.com/x", to}, {"https://script.google.com:444/x", to},
+		{from, "https://evil.example.com/macros/echo"}, {from, "http://script.googleusercontent.com/macros/echo"}, {from, "https://script.googleusercontent.com/other"},
+		{from, "https://script.googleusercontent.com.example.com/macros/echo"}, {from, "/macros/echo"}, {from, ""}, {from, ":"},
+	} {
+		_, ok := crm.ScriptAnswer(pair[0], pair[1])
+		require.False(t, ok, pair)
+	}
+}
+
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	head := http.Header{"Retry-After": {"12"}}

@@ -86,7 +86,8 @@ func New(t *testing.T, handler http.Handler) *Server {
 		defer one.Unlock()
 		if failing {
 			handler.ServeHTTP(httptest.NewRecorder(), r)
-			panic(http.ErrAbortHandler)
+			cut(w)
+			return
 		}
 		handler.ServeHTTP(w, r)
 	}))
@@ -94,6 +95,17 @@ func New(t *testing.T, handler http.Handler) *Server {
 	t.Cleanup(server.Close)
 	s.URL = server.URL
 	return s
+}
+
+// cut closes the connection after the first byte of an answer. The byte keeps the
+// caller's transport from repeating a reading by itself.
+func cut(w http.ResponseWriter) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = conn.Write([]byte("H"))
+	_ = conn.Close()
 }
 
 // Next makes the next n calls fail whose "METHOD /path" begins with match.
