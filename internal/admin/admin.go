@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
+	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/platform"
 	"github.com/capiloop/capiloop/internal/store"
@@ -25,6 +27,9 @@ type Config struct {
 	Platforms map[string]platform.Platform // by kind
 	Clock     ledger.Clock
 	Log       *slog.Logger // nil: nothing is logged
+
+	Sources map[string]leadform.Kind // kinds of lead sources
+	CRMs    map[string]crm.CRM       // kinds of CRMs
 
 	Recorder   LeadRecorder // writes imported leads down
 	Backfiller Backfiller   // nil: there is no running server

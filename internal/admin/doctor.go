@@ -24,8 +24,8 @@ const testEvent = "CapiloopTest"
 // Doctor looks at every dataset, several at once. It sends nothing unless asked to.
 func (a *Admin) Doctor(ctx context.Context, by Actor, ws string, o DoctorOptions) (*Report, error) {
 	need, what := Read, "run the doctor"
-	if o.SendTest {
-		need, what = Operate, "send test events"
+	if o.SendTest || o.Repair {
+		need, what = Operate, "send test events or repair CRMs"
 	}
 	if err := allow(by, need, what); err != nil {
 		return nil, err
@@ -61,6 +61,12 @@ func (a *Admin) Doctor(ctx context.Context, by Actor, ws string, o DoctorOptions
 		})
 	}
 	group.Wait()
+	if o.Destination == "" {
+		r.Connections = a.connections(ctx, workspaces, o.Repair)
+		for _, c := range r.Connections {
+			r.OK = r.OK && c.OK
+		}
+	}
 	for i := range r.Datasets {
 		d := &r.Datasets[i]
 		d.OK = true

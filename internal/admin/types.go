@@ -193,12 +193,14 @@ type DoctorOptions struct {
 	SendTest      bool   `json:"send_test"`       // send one test event to each dataset; it counts like any other
 	TestEventCode string `json:"test_event_code"` // "": the one in the settings
 	Destination   string `json:"destination"`     // "": all
+	Repair        bool   `json:"repair"`          // let CRMs have the custom fields that they lack
 }
 
 // Report is what the doctor found.
 type Report struct {
-	OK       bool            `json:"ok"` // no check failed; warnings do not count
-	Datasets []DatasetReport `json:"datasets"`
+	OK          bool               `json:"ok"` // no check failed; warnings do not count
+	Datasets    []DatasetReport    `json:"datasets"`
+	Connections []ConnectionReport `json:"connections"` // lead sources and CRMs
 }
 
 // DatasetReport is what the doctor found at one dataset.

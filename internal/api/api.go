@@ -42,6 +42,9 @@ func Register(mux *http.ServeMux, c Config) {
 	mux.HandleFunc("GET /v1/events/{id}", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.EventByText(r.Context(), by, ws, r.PathValue("id"))
 	}))
+	mux.HandleFunc("GET /v1/leads/{id}", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
+		return c.Actions.Lead(r.Context(), by, ws, r.PathValue("id"))
+	}))
 	mux.HandleFunc("GET /v1/ledger", a.serve([]string{"from", "to", "source", "destination", "event"}, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		q := r.URL.Query()
 		return c.Actions.Ledger(r.Context(), by, ws, admin.LedgerQuery{

@@ -27,6 +27,7 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/platform"
 	"github.com/capiloop/capiloop/internal/platform/meta"
+	"github.com/capiloop/capiloop/internal/pull"
 	"github.com/capiloop/capiloop/internal/record"
 	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
@@ -61,6 +62,7 @@ type App struct {
 	master    *secret.Master
 	ids       *ledger.IDs
 	admin     *admin.Admin
+	recorder  *record.Recorder
 	metrics   *prometheus.Registry
 	web       *webServer
 	socket    *http.Server
@@ -96,7 +98,7 @@ func New(o Options) (*App, error) {
 	if o.Env == nil {
 		o.Env = os.LookupEnv
 	}
-	a := &App{o: o, log: o.Log, kinds: NewKinds(o.File.Graph), rings: make(map[int64]*secret.Ring)}
+	a := &App{o: o, log: o.Log, kinds: NewKinds(o.File.Graph, o.Clock), rings: make(map[int64]*secret.Ring)}
 	return a, a.kinds.check(o.File)
 }
 
@@ -150,7 +152,11 @@ func (a *App) open(ctx context.Context) (err error) {
 	if err := a.applySettings(ctx, a.o.File); err != nil {
 		return err
 	}
+	if a.recorder, err = a.newRecorder(ctx); err != nil {
+		return err
+	}
 	a.admin = admin.New(admin.Config{
+		Sources: a.kinds.Sources, CRMs: a.kinds.CRMs, Recorder: a.recorder, Backfiller: a.puller(),
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, Clock: a.o.Clock, Log: a.log, Reload: a.reload,
 		RotateMaster: a.rotateMaster, URL: a.publicURL(),
 	})
@@ -164,12 +170,8 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.open(ctx); err != nil {
 		return err
 	}
-	recorder, err := a.newRecorder(ctx)
-	if err != nil {
-		return err
-	}
 	deliverer := deliver.New(deliver.Config{
-		Store: a.store, Settings: a.settings, Platforms: a.platforms, IDs: a.ids, Clock: a.o.Clock, Log: a.log,
+		Store: a.store, Settings: a.settings, Platforms: a.platforms, CRMs: a.kinds.CRMs, IDs: a.ids, Clock: a.o.Clock, Log: a.log,
 		Node: nodeName(), Observe: newDeliveryMetrics(a.metrics, a.settings, a.o.Clock),
 	})
 	a.running.Go(func() {
@@ -177,12 +179,20 @@ func (a *App) start(ctx context.Context) error {
 			a.log.Error("delivering ended badly", "error", err)
 		}
 	})
+	a.running.Go(func() { a.puller().Run(background) })
 	a.running.Go(func() { a.tidy(background) })
 	a.running.Go(func() { a.followSettings(background) })
-	if err := a.listen(ctx, recorder); err != nil {
+	if err := a.listen(ctx); err != nil {
 		return err
 	}
 	return a.listenForCommands(ctx)
+}
+
+// puller returns what fetches leads.
+func (a *App) puller() *pull.Puller {
+	return pull.New(pull.Config{
+		Store: a.store, Settings: a.settings, Recorder: a.recorder, Kinds: a.kinds.Sources, Clock: a.o.Clock, Log: a.log,
+	})
 }
 
 // nodeName is new at each start, so that a lease of the last one is never mistaken

@@ -5,7 +5,9 @@ import (
 	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/crm/gohighlevel"
 	"github.com/capiloop/capiloop/internal/crm/hubspot"
+	"github.com/capiloop/capiloop/internal/crm/kommo"
 	"github.com/capiloop/capiloop/internal/crm/message"
+	"github.com/capiloop/capiloop/internal/crm/pipedrive"
 	"github.com/capiloop/capiloop/internal/crm/webhook"
 	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/leadform/google"
@@ -13,6 +15,7 @@ import (
 	metaleads "github.com/capiloop/capiloop/internal/leadform/meta"
 	"github.com/capiloop/capiloop/internal/leadform/tiktok"
 	"github.com/capiloop/capiloop/internal/leadform/website"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 // Kinds are the registries: a further lead source or CRM is one more line in one of
@@ -23,16 +26,16 @@ type Kinds struct {
 }
 
 // NewKinds returns the kinds that this build knows.
-func NewKinds(graph config.Graph) *Kinds {
-	return &Kinds{Sources: sourceKinds(graph), CRMs: crmKinds()}
+func NewKinds(graph config.Graph, clock ledger.Clock) *Kinds {
+	return &Kinds{Sources: sourceKinds(graph, clock), CRMs: crmKinds()}
 }
 
-func sourceKinds(graph config.Graph) map[string]leadform.Kind {
+func sourceKinds(graph config.Graph, clock ledger.Clock) map[string]leadform.Kind {
 	return map[string]leadform.Kind{
-		metaleads.Name: metaleads.New(metaleads.Config{URL: graph.URL, Version: graph.Version}),
+		metaleads.Name: metaleads.New(metaleads.Config{URL: graph.URL, Version: graph.Version, Now: clock.Now}),
 		google.Name:    google.Kind{},
 		tiktok.Name:    tiktok.Kind{},
-		linkedin.Name:  linkedin.New(linkedin.Config{}),
+		linkedin.Name:  linkedin.New(linkedin.Config{Now: clock.Now}),
 		website.Name:   website.Kind{},
 	}
 }
@@ -41,7 +44,9 @@ func crmKinds() map[string]crm.CRM {
 	return map[string]crm.CRM{
 		"webhook":        webhook.New(),
 		"hubspot":        hubspot.New(),
+		"pipedrive":      pipedrive.New(),
 		gohighlevel.Kind: gohighlevel.New(),
+		kommo.Kind:       kommo.New(),
 		message.Email:    message.NewEmail(),
 		message.Slack:    message.NewSlack(),
 		message.Telegram: message.NewTelegram(),

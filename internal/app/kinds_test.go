@@ -15,6 +15,7 @@ import (
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/leadform"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 // The page has every kind with every setting, as the kinds themselves tell them.
 func TestPageNamesEveryKindsSettings(t *testing.T) {
 	t.Parallel()
-	kinds := app.NewKinds(config.Graph{})
+	kinds := app.NewKinds(config.Graph{}, ledger.Clock{})
 	var b strings.Builder
 	b.WriteString("\n")
 	for _, name := range slices.Sorted(maps.Keys(kinds.Sources)) {

@@ -17,7 +17,6 @@ import (
 	"github.com/capiloop/capiloop/internal/admin"
 	"github.com/capiloop/capiloop/internal/api"
 	"github.com/capiloop/capiloop/internal/intake"
-	"github.com/capiloop/capiloop/internal/record"
 	"github.com/capiloop/capiloop/internal/web"
 )
 
@@ -31,13 +30,13 @@ type webServer struct {
 // shutdownGrace is how long requests under way get to finish.
 const shutdownGrace = 3 * time.Second
 
-func (a *App) listen(ctx context.Context, recorder *record.Recorder) error {
+func (a *App) listen(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.o.File.Listen)
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w. Another program may have the port: choose one with --listen", a.o.File.Listen, err)
 	}
 	w := &webServer{addr: listener.Addr().String()}
-	handler, err := a.routes(w, recorder)
+	handler, err := a.routes(w)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -54,13 +53,13 @@ func (a *App) listen(ctx context.Context, recorder *record.Recorder) error {
 	return nil
 }
 
-func (a *App) routes(w *webServer, recorder *record.Recorder) (http.Handler, error) {
+func (a *App) routes(w *webServer) (http.Handler, error) {
 	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	in := intake.New(intake.Config{
-		Recorder: recorder, Settings: a.settings, Clock: a.o.Clock, Log: a.log, Metrics: a.metrics,
+		Recorder: a.recorder, Leads: a.recorder, Inbox: a.store, IDs: a.ids, Forms: a.kinds.Sources, Settings: a.settings, Clock: a.o.Clock, Log: a.log, Metrics: a.metrics,
 		TrustedProxies: a.o.File.TrustedProxies, PublicURL: a.o.File.PublicURL,
-		OtherRoutes: []string{"/v1/events/{id}", "/v1/ledger", "/v1/findings", "/v1/destinations"},
+		OtherRoutes: []string{"/v1/events/{id}", "/v1/leads/{id}", "/v1/ledger", "/v1/findings", "/v1/destinations"},
 	})
 	mux.HandleFunc("/v1/", in.NotFound)
 	api.Register(mux, api.Config{Actions: a.admin, Log: a.log, Authenticate: func(key string) (string, bool) {

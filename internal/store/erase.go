@@ -24,7 +24,7 @@ func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.
 		for _, forget := range []string{
 			`DELETE FROM lead_secrets WHERE lead = $1`,
 			`DELETE FROM lead_people WHERE lead = $1`,
-			`DELETE FROM lead_copies WHERE id > $1 AND id < $1 + 64`,
+			`DELETE FROM lead_copies WHERE id > $1 AND id < CAST($1 AS bigint) + 64`,
 			`UPDATE leads SET event_id = '' WHERE id = $1`,
 		} {
 			if _, err := tx.exec(ctx, forget, int64(id)); err != nil {
@@ -41,7 +41,7 @@ func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.
 
 // skipLead takes what waits of a lead out of the queue.
 func (s *Store) skipLead(ctx context.Context, tx *tx, id ledger.ID) error {
-	rows, err := tx.query(ctx, `SELECT destination, id FROM deliveries WHERE id > $1 AND id < $1 + 64
+	rows, err := tx.query(ctx, `SELECT destination, id FROM deliveries WHERE id > $1 AND id < CAST($1 AS bigint) + 64
 		AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id)`, int64(id))
 	type waiting struct{ destination, id int64 }
 	list, err := collect(rows, err, func(row scanner) (w waiting, err error) {

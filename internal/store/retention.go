@@ -40,7 +40,7 @@ func (s *Store) PurgePayloads(ctx context.Context, ws int64, before time.Time) (
 						AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = d.id) ON CONFLICT (id) DO NOTHING`, from, to, ws); err != nil {
 				return err
 			}
-			res, err := tx.exec(ctx, `UPDATE deliveries SET payload = NULL WHERE id > $1 AND id < $2 + 64 AND payload IS NOT NULL
+			res, err := tx.exec(ctx, `UPDATE deliveries SET payload = NULL WHERE id > $1 AND id < CAST($2 AS bigint) + 64 AND payload IS NOT NULL
 					AND EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id)
 					AND EXISTS (SELECT 1 FROM events e WHERE e.id = deliveries.id - deliveries.id % 64 AND e.ws = $3)`, from, to, ws)
 			if err != nil {
