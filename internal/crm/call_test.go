@@ -94,9 +94,16 @@ func TestOnlyAppsScriptIsFollowed(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, to, next)
 	for _, pair := range [][2]string{
-		{"https://example.com/exec", to}, {"http://script.google.com/x", to}, {"https://script.google.com:444/x", to},
-		{from, "https://evil.example.com/macros/echo"}, {from, "http://script.googleusercontent.com/macros/echo"}, {from, "https://script.googleusercontent.com/other"},
-		{from, "https://script.googleusercontent.com.example.com/macros/echo"}, {from, "/macros/echo"}, {from, ""}, {from, ":"},
+		{"https://example.com/exec", to},
+		{"http://script.google.com/x", to},
+		{"https://script.google.com:444/x", to},
+		{from, "https://evil.example.com/macros/echo"},
+		{from, "http://script.googleusercontent.com/macros/echo"},
+		{from, "https://script.googleusercontent.com/other"},
+		{from, "https://script.googleusercontent.com.example.com/macros/echo"},
+		{from, "/macros/echo"},
+		{from, ""},
+		{from, ":"},
 	} {
 		_, ok := crm.ScriptAnswer(pair[0], pair[1])
 		require.False(t, ok, pair)
