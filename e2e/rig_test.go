@@ -110,7 +110,8 @@ func (r *rig) configure(t *testing.T, datasets ...string) {
 func (r *rig) env() []string {
 	env := []string{"SHOP_KEY=" + apiKey, "SHOP_TOKEN=" + metaToken, "SHOP_SECRET=" + appSecret}
 	if r.postgres != "" {
-		env = append(env, "CAPILOOP_DATABASE="+r.postgres)
+		// Nodes with data folders of their own share the master key; not a secret.
+		env = append(env, "CAPILOOP_DATABASE="+r.postgres, "CAPILOOP_MASTER_KEY=6d6164652d75702d6d61737465722d6b65792d666f722d74657374732d6f6e6c")
 	}
 	return env
 }

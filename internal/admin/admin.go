@@ -39,7 +39,7 @@ type Config struct {
 	Reload func(context.Context) error
 
 	RotateMaster func(context.Context) (*Rotation, error) // nil: it cannot be done here
-	URL          string                                   // by which others reach the server
+	URL          func() string                            // by which others reach the server; nil: nobody does
 }
 
 // Admin does the actions on a store. It is safe for concurrent use.

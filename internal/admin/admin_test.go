@@ -85,6 +85,14 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 		}},
 		"try":    {reader, func(ctx context.Context, by admin.Actor) error { return w.TryNow(ctx, by, shop, "1001") }},
 		"backup": {operator, func(ctx context.Context, by admin.Actor) error { return w.Backup(ctx, by, "/nowhere/at/all") }},
+		"rotate": {operator, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.RotateMasterKey(ctx, by)
+			return err
+		}},
+		"sources": {nobody, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.Sources(ctx, by, shop)
+			return err
+		}},
 		"key": {operator, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.CreateAPIKey(ctx, by, shop, "")
 			return err

@@ -58,6 +58,7 @@ func TestTheClientDoesWhatTheAdminDoes(t *testing.T) {
 			return a.Ledger(ctx, reader, shop, admin.LedgerQuery{From: "2026-11-30", Event: "Lead"})
 		},
 		"findings":     func(a admin.Actions) (any, error) { return a.Findings(ctx, reader, shop) },
+		"sources":      func(a admin.Actions) (any, error) { return a.Sources(ctx, owner, "") },
 		"destinations": func(a admin.Actions) (any, error) { return a.Destinations(ctx, reader, shop) },
 		"doctor":       func(a admin.Actions) (any, error) { return a.Doctor(ctx, reader, "", admin.DoctorOptions{}) },
 	} {
@@ -99,6 +100,9 @@ func TestErrorsComeThroughTheSocket(t *testing.T) {
 	failed(t, second(c.Findings(t.Context(), nobody, admintest.Shop)), admin.Refused)
 	failed(t, second(c.Findings(t.Context(), reader, "nobody's")), admin.NotFound)
 	failed(t, second(c.SkipRemoved(t.Context(), operator, admintest.Shop, admintest.First)), admin.Conflict)
+	failed(t, second(c.RotateMasterKey(t.Context(), operator)), admin.Refused)
+	failed(t, second(c.RotateMasterKey(t.Context(), owner)), admin.Unavailable)
+	failed(t, second(c.Sources(t.Context(), nobody, "")), admin.Refused)
 	failed(t, c.Backup(t.Context(), owner, "relative"), admin.Invalid)
 	failed(t, second(c.Latest(t.Context(), nobody, admintest.Shop, 1)), admin.Refused)
 

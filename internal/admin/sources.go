@@ -39,8 +39,8 @@ func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, err
 				return nil, err
 			}
 			out := Source{Workspace: w.Name, Kind: s.Kind, Name: s.Name, ConnectedAt: s.CreatedAt.UTC(), LastSeenAt: when(seen)}
-			if by.Right >= Own {
-				out.URL = a.c.URL + "/webhooks/" + s.Webhook
+			if by.Right >= Own && a.c.URL != nil {
+				out.URL = a.c.URL() + "/webhooks/" + s.Webhook
 			}
 			list = append(list, out)
 		}

@@ -99,7 +99,10 @@ func New(o Options) (*App, error) {
 		o.Env = os.LookupEnv
 	}
 	a := &App{o: o, log: o.Log, kinds: NewKinds(o.File.Graph, o.Clock), rings: make(map[int64]*secret.Ring)}
-	return a, a.kinds.check(o.File)
+	if err := a.kinds.check(o.File); err != nil {
+		return nil, err
+	}
+	return a, nil
 }
 
 // NewSandbox returns the stand-in for Graph as the sandbox uses it: leads that are
@@ -158,7 +161,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	a.admin = admin.New(admin.Config{
 		Sources: a.kinds.Sources, CRMs: a.kinds.CRMs, Recorder: a.recorder, Backfiller: a.puller(),
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, Clock: a.o.Clock, Log: a.log, Reload: a.reload,
-		RotateMaster: a.rotateMaster, URL: a.publicURL(),
+		RotateMaster: a.rotateMaster, URL: a.publicURL,
 	})
 	return nil
 }

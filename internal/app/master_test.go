@@ -236,6 +236,30 @@ func TestAMasterKeyOfTheEnvironmentIsRotated(t *testing.T) {
 	require.ErrorIs(t, err, secret.ErrOtherMaster)
 }
 
+// A server is asked through its socket, as the command does it, and goes on.
+func TestARunningServerRotatesItsMasterKey(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "capiloop") //nolint:usetesting // t.TempDir can be too long for a socket
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	f, err := config.Parse("c.yaml", []byte(`{listen: "127.0.0.1:0", workspaces: [{name: shop, sources: [{kind: website, name: site}]}]}`), nil)
+	require.NoError(t, err)
+	a := start(t, f, dir)
+	c := admin.NewClient(app.SocketPath(dir))
+	t.Cleanup(c.Close)
+	r, err := c.RotateMasterKey(t.Context(), owner)
+	require.NoError(t, err)
+	require.Equal(t, 2, r.Keys)
+	require.NotEqual(t, r.OldKey, r.NewKey)
+
+	list, err := c.Sources(t.Context(), owner, "")
+	require.NoError(t, err)
+	require.Contains(t, list[0].URL, "http://"+a.Addr()+"/webhooks/")
+	require.Nil(t, list[0].LastSeenAt)
+	f.Workspaces = append(f.Workspaces, config.Default().Workspaces...)
+	require.NoError(t, a.Reload(t.Context(), f), "a new workspace's keys are wrapped by the new one")
+}
+
 func TestSourcesTellTheirAddresses(t *testing.T) {
 	t.Parallel()
 	s := &sealed{dir: t.TempDir()}

@@ -208,11 +208,12 @@ func (a *App) publicURL() string {
 	if a.o.File.PublicURL != "" {
 		return a.o.File.PublicURL
 	}
-	host, port, err := net.SplitHostPort(a.o.File.Listen)
+	address := cmpOr(a.Addr(), a.o.File.Listen) // port 0 becomes a real one
+	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		return "http://" + net.JoinHostPort("127.0.0.1", port)
+		address = net.JoinHostPort("127.0.0.1", port)
 	}
-	return "http://" + a.o.File.Listen
+	return "http://" + address
 }
 
 // HasAPIKey tells whether any key opens a workspace.
