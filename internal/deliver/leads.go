@@ -46,7 +46,11 @@ func (d *Deliverer) crmLane(id int64) *lane {
 // crmAccount puts together what a CRM is reached with; options that the CRM has
 // renewed go before those of the settings.
 func (d *Deliverer) crmAccount(ctx context.Context, ws *config.Workspace, c *config.CRM) crm.Account {
-	a := crm.Account{ID: c.ID, Workspace: ws.ID, Kind: c.Kind, Name: c.Name, Country: ws.Country, Currency: ws.Currency, Options: c.Options}
+	options := c.Options
+	if !options.Has("timezone") && ws.Timezone != nil {
+		options = options.With("timezone", secret.New(ws.Timezone.String()))
+	}
+	a := crm.Account{ID: c.ID, Workspace: ws.ID, Kind: c.Kind, Name: c.Name, Country: ws.Country, Currency: ws.Currency, Options: options}
 	renewed, err := d.store.Credentials(ctx, ws.ID, c.Name)
 	if err != nil {
 		d.log.Error("renewed options of a CRM could not be read", "crm", c.Name, "error", err)

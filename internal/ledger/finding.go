@@ -12,6 +12,7 @@ const (
 	FindingShortCount        FindingKind = "short_count"        // a destination counted fewer events than it was given
 	FindingClock             FindingKind = "clock"              // events come from the future
 	FindingMaybeSent         FindingKind = "maybe_sent"         // answers were lost for 47 hours
+	FindingCRM               FindingKind = "crm"                // a CRM is held
 	FindingSource            FindingKind = "source"             // the leads of a source cannot be read
 	FindingUnknownPage       FindingKind = "unknown_page"       // leads of a page that no source has
 )
@@ -91,6 +92,11 @@ func (f Finding) Explain() Explanation {
 			Title: "Events that may have been sent need a decision (" + f.Subject + ")", Owner: You, Severity: "error",
 			Cause:    "For 47 hours the connection broke after sending and no answer came.",
 			NextStep: "Compare with Events Manager, then release or drop them: capiloop retry --held or --drop.",
+		}
+	case FindingCRM:
+		return Explanation{
+			Title: "Leads do not reach " + f.Subject, Owner: You, Severity: "error", Cause: Reason(f.Evidence).Sentence(),
+			NextStep: "Run capiloop doctor: it says what the CRM refuses. What waits goes in by itself after the repair.",
 		}
 	case FindingSource:
 		return Explanation{

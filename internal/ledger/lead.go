@@ -25,10 +25,11 @@ type Lead struct {
 	CreatedAt time.Time
 	EventID   string // of the tag, for the Lead event that the browser reports too
 
-	Contact   Contact
-	Answers   []FormAnswer
-	IP        string // the visitor's, for website leads
-	UserAgent string
+	Contact    Contact
+	ExternalID string // the caller's own id of the person
+	Answers    []FormAnswer
+	IP         string // the visitor's, for website leads
+	UserAgent  string
 }
 
 // LeadName stands in the place of an event's name where a delivery is a lead on its

@@ -13,18 +13,19 @@ type sealedLead struct {
 	Answers   []FormAnswer `json:"answers,omitempty"`
 	Clicks    Clicks       `json:"clicks,omitzero"`
 	PageURL   string       `json:"page_url,omitempty"`
+	External  string       `json:"external_id,omitempty"`
 	IP        string       `json:"ip,omitempty"`
 	UserAgent string       `json:"user_agent,omitempty"`
 }
 
 // Split takes out of a lead what must not stand open, as the plain text to be sealed.
 func (l *Lead) Split() (open Lead, plain []byte, err error) {
-	plain, err = json.Marshal(sealedLead{l.Contact, l.Answers, l.Clicks, l.PageURL, l.IP, l.UserAgent})
+	plain, err = json.Marshal(sealedLead{l.Contact, l.Answers, l.Clicks, l.PageURL, l.ExternalID, l.IP, l.UserAgent})
 	if err != nil {
 		return Lead{}, nil, fmt.Errorf("put the lead's contact together: %w", err)
 	}
 	open = *l
-	open.Contact, open.Answers, open.Clicks, open.PageURL, open.IP, open.UserAgent = Contact{}, nil, Clicks{}, "", "", ""
+	open.Contact, open.Answers, open.Clicks, open.PageURL, open.ExternalID, open.IP, open.UserAgent = Contact{}, nil, Clicks{}, "", "", "", ""
 	return open, plain, nil
 }
 
@@ -34,7 +35,7 @@ func (l *Lead) Join(plain []byte) error {
 	if err := json.Unmarshal(plain, &s); err != nil {
 		return fmt.Errorf("read the contact of lead %s: it was sealed by another version", l.ID)
 	}
-	l.Contact, l.Answers, l.Clicks, l.PageURL, l.IP, l.UserAgent = s.Contact, s.Answers, s.Clicks, s.PageURL, s.IP, s.UserAgent
+	l.Contact, l.Answers, l.Clicks, l.PageURL, l.ExternalID, l.IP, l.UserAgent = s.Contact, s.Answers, s.Clicks, s.PageURL, s.External, s.IP, s.UserAgent
 	return nil
 }
 

@@ -60,6 +60,9 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 			rec.People = append(rec.People, hash)
 		}
 	}
+	if hash := ws.Ring.Index("external_id", l.ExternalID); hash != nil {
+		rec.Known = append(rec.Known, hash)
+	}
 	open, plain, err := l.Split()
 	if err != nil {
 		return LeadResult{}, err

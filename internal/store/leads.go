@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -16,7 +17,8 @@ type LeadRecording struct {
 	Lead            ledger.Lead // Contact, Answers, Clicks, IP and UserAgent are ignored
 	Wrapped, Sealed []byte      // the lead's key, and what it seals
 	IDs             [][]byte    // keyed hashes of what names exactly this lead
-	People          [][]byte    // keyed hashes of e-mail and phone
+	People          [][]byte    // keyed hashes of e-mail and phone, by which one person's leads merge
+	Known           [][]byte    // keyed hashes of what else finds the person
 	MergeWindow     time.Duration
 	Deliveries      []ledger.Delivery // to CRMs
 	At              time.Time         // receipt
@@ -143,7 +145,7 @@ func (s *Store) insertLead(ctx context.Context, tx *tx, r *LeadRecording) error 
 	if _, err := tx.exec(ctx, `INSERT INTO lead_secrets (lead, wrapped, sealed) VALUES ($1, $2, $3)`, int64(l.ID), r.Wrapped, r.Sealed); err != nil {
 		return err
 	}
-	for _, hash := range r.People {
+	for _, hash := range slices.Concat(r.People, r.Known) {
 		if _, err := tx.exec(ctx, `INSERT INTO lead_people (ws, hash, lead) VALUES ($1, $2, $3) ON CONFLICT (ws, hash, lead) DO NOTHING`,
 			l.Workspace, hash, int64(l.ID)); err != nil {
 			return err

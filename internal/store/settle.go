@@ -177,6 +177,9 @@ func keepRecords(ctx context.Context, tx *tx, destination int64, st *ledger.Sett
 	return nil
 }
 
+// adKind is the kind of destinations for events; all others are CRMs.
+const adKind = "meta"
+
 // laneFindings opens and closes the findings that follow from the lane's state.
 func (s *Store) laneFindings(ctx context.Context, tx *tx, before ledger.Lane, st *ledger.Settlement) error {
 	short := st.Outcome == "split" && st.Answer.Status == 200
@@ -184,11 +187,15 @@ func (s *Store) laneFindings(ctx context.Context, tx *tx, before ledger.Lane, st
 		return nil
 	}
 	var ws int64
-	var name string
-	if err := tx.row(ctx, `SELECT ws, name FROM destinations WHERE id = $1`, []any{before.Destination}, &ws, &name); err != nil {
+	var kind, name string
+	if err := tx.row(ctx, `SELECT ws, kind, name FROM destinations WHERE id = $1`, []any{before.Destination}, &ws, &kind, &name); err != nil {
 		return fmt.Errorf("read the destination: %w", err)
 	}
-	f := ledger.Finding{Workspace: ws, Kind: ledger.FindingAccess, Subject: name, Evidence: string(st.Lane.Held), At: s.clock.Now()}
+	about := ledger.FindingAccess
+	if kind != adKind {
+		about = ledger.FindingCRM
+	}
+	f := ledger.Finding{Workspace: ws, Kind: about, Subject: name, Evidence: string(st.Lane.Held), At: s.clock.Now()}
 	if short {
 		f.Kind = ledger.FindingShortCount
 		return raise(ctx, tx, f)

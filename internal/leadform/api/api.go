@@ -247,6 +247,7 @@ func (d *decoder) finish() {
 		leadform.Assign(l, leadform.Custom, a)
 	}
 	if d.external != "" {
+		l.ExternalID = d.external
 		leadform.Assign(l, leadform.Custom, ledger.FormAnswer{Question: ExternalID, Values: []string{d.external}})
 	}
 	leadform.Complete(l)
@@ -281,6 +282,9 @@ func (d *decoder) leadID() {
 	}
 	if whole, ok := strings.CutSuffix(id, ".0"); ok && isDigits(whole) {
 		id = whole
+	}
+	if l.Platform == "" && isDigits(id) && len(id) >= 15 && len(id) <= 17 {
+		l.Platform = "meta" // no other platform's ids look so, and Meta's own copy must be recognised
 	}
 	reason := ""
 	switch {
