@@ -81,12 +81,8 @@ func (a *App) followDestinations(ctx context.Context, before, now *config.Snapsh
 		if err := a.store.SetRemoved(ctx, d.ID, true); err != nil {
 			return err
 		}
-		what := "leads wait for a CRM"
-		if d.Kind == config.Meta {
-			what = "events wait for a dataset"
-		}
-		a.log.Warn(what+" that is not in the configuration any more",
-			"destination", d.Name, "next_step", "put it back, or skip them: capiloop retry --skip-removed "+d.Name)
+		a.log.Warn("something waits for a dataset or CRM that is not in the configuration any more",
+			"destination", d.Name, "kind", d.Kind, "next_step", "put it back, or skip them: capiloop retry --skip-removed "+d.Name)
 	}
 	for _, id := range newWays(before, now) {
 		if err := a.store.SetRemoved(ctx, id, false); err != nil {

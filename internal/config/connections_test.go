@@ -3,7 +3,6 @@ package config_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -150,5 +149,5 @@ func TestPageAndExampleNameTheKeysOfConnections(t *testing.T) {
 	f, err := config.Load(example, anyEnv)
 	require.NoError(t, err)
 	var all *config.Error
-	require.True(t, errors.As(f.CheckOptions(nil, nil), &all), "the example has connections")
+	require.ErrorAs(t, f.CheckOptions(nil, nil), &all, "the example has connections")
 }
