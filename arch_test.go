@@ -53,7 +53,7 @@ var mayImport = map[string]string{
 
 	// The wiring, the commands, and the tests from outside.
 	"app": "*",
-	"cmd": "app config admin ledger secret capi/capitest",
+	"cmd": "app config admin leadform ledger secret capi/capitest",
 	"e2e": "capi/capitest",
 }
 

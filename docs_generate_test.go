@@ -61,8 +61,8 @@ var stateOf = map[ledger.Reason][]ledger.State{
 	ledger.Backlog:      {ledger.Waiting},
 	ledger.TokenInvalid: {ledger.Held}, ledger.PermissionMissing: {ledger.Held}, ledger.DatasetOutOfReach: {ledger.Held}, ledger.Blocked: {ledger.Held},
 	ledger.UnclearRefusal: {ledger.Held}, ledger.MaybeSent: {ledger.Held}, ledger.NotCounted: {ledger.Held}, ledger.ClockAhead: {ledger.Held},
-	ledger.DestinationGone: {ledger.Held},
-	ledger.NoConsent:       {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped},
+	ledger.DestinationGone: {ledger.Held}, ledger.FieldMissing: {ledger.Held}, ledger.AddressGone: {ledger.Held},
+	ledger.NoConsent: {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped}, ledger.Cleared: {ledger.Skipped},
 	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed},
 }
 
@@ -129,6 +129,9 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingShortCount, Subject: "1234567890"},
 		{Kind: ledger.FindingDuplicateConflict, Subject: "website/Lead"},
 		{Kind: ledger.FindingClock, Subject: "website/Lead"},
+		{Kind: ledger.FindingCRM, Subject: "sales", Evidence: string(ledger.FieldMissing)},
+		{Kind: ledger.FindingSource, Subject: "forms", Evidence: string(ledger.PermissionMissing)},
+		{Kind: ledger.FindingUnknownPage, Subject: "1234567890"},
 	}
 	source, err := os.ReadFile("internal/ledger/finding.go")
 	require.NoError(t, err)
@@ -140,7 +143,7 @@ func findingTable(t *testing.T) string {
 		x := f.Explain()
 		b.WriteString(row("`"+string(f.Kind)+"`", x.Title, x.Cause, ownerWords[capi.Owner(x.Owner)], x.NextStep))
 	}
-	require.Equal(t, strings.Count(string(source), " FindingKind = "), len(kinds), "a kind of finding is not in the list above")
+	require.Len(t, kinds, strings.Count(string(source), " FindingKind = "), "a kind of finding is not in the list above")
 	return b.String()
 }
 

@@ -17,7 +17,7 @@ func newBackup() *cobra.Command {
 		Long: `Writes a consistent copy of the SQLite database into a new file, also while the
 server is running. The file must not exist. PostgreSQL has pg_dump for this.`,
 		Example: "  capiloop backup /backups/capiloop-$(date +%F).db",
-		Args:    exactly(1, "capiloop backup copy.db"),
+		Args:    oneArgument("capiloop backup copy.db"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			file, err := filepath.Abs(args[0])
 			if err != nil {

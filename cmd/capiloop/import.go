@@ -52,7 +52,7 @@ is ever sent, and they are not carried into a CRM. --live says that they are new
 A faulty line is named and the others go on. An import that was stopped goes on
 where it was; a lead that is there already is not taken twice.`,
 		Example: "  capiloop import leads.csv --dry-run\n  capiloop import people.csv --column 'E-Mail=email' --column Handy=phone --live",
-		Args:    exactly(1, "capiloop import leads.csv"),
+		Args:    oneArgument("capiloop import leads.csv"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.out, i.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return i.run(cmd.Context(), args[0])

@@ -17,7 +17,7 @@ func newKey() *cobra.Command {
 		Long: `Makes an API key and prints it, this once: only its hash is kept. NAME is what
 the book calls the source of the events that come with it.`,
 		Example: "  capiloop key website --workspace avto-start",
-		Args:    exactly(1, "capiloop key website"),
+		Args:    oneArgument("capiloop key website"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.withActions(cmd.Context(), cmd.ErrOrStderr(), func(a admin.Actions) error {
 				k, err := a.CreateAPIKey(cmd.Context(), me, workspace, args[0])

@@ -101,7 +101,7 @@ func newBackfill() *cobra.Command {
 They are kept and counted as history: nothing that they reached before now is ever
 sent, and they are not carried into a CRM. The server must be running.`,
 		Example: "  capiloop backfill forms --days 30",
-		Args:    exactly(1, "capiloop backfill forms --days 30"),
+		Args:    oneArgument("capiloop backfill forms --days 30"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if days < 1 || days > 90 {
 				return wrongUsage("--days is 1 to 90: platforms keep leads for 90 days")

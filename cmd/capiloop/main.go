@@ -96,11 +96,11 @@ func flagsFromEnv(cmd *cobra.Command) error {
 	return err
 }
 
-// exactly is cobra.ExactArgs with our exit code and an example.
-func exactly(n int, example string) cobra.PositionalArgs {
+// oneArgument is cobra.ExactArgs(1) with our exit code and an example.
+func oneArgument(example string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != n {
-			return wrongUsage("%s takes %d argument(s), got %d. Example: %s", cmd.CommandPath(), n, len(args), example)
+		if len(args) != 1 {
+			return wrongUsage("%s takes one argument, got %d. Example: %s", cmd.CommandPath(), len(args), example)
 		}
 		return nil
 	}

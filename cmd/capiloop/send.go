@@ -46,7 +46,7 @@ raw or hashed.
 Sending a file twice counts nothing twice as long as the events carry an
 event_id or an order_id.`,
 		Example: "  capiloop send events.jsonl --key $CAPILOOP_KEY\n  capiloop send sales.csv --url https://signals.example.com",
-		Args:    exactly(1, "capiloop send events.jsonl --key cl_…"),
+		Args:    oneArgument("capiloop send events.jsonl --key cl_…"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.out, s.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			return s.sendFile(cmd.Context(), args[0], cmd.InOrStdin())

@@ -115,10 +115,10 @@ func TestClassify(t *testing.T) {
 	head := http.Header{"Retry-After": {"12"}}
 	for status, want := range map[int]ledger.Outcome{
 		200: ledger.Accepted{}, 204: ledger.Accepted{},
-		301: ledger.Hold{Reason: ledger.DatasetOutOfReach},
+		301: ledger.Hold{Reason: ledger.AddressGone},
 		400: ledger.Refusal{}, 409: ledger.Refusal{}, 413: ledger.Refusal{}, 422: ledger.Refusal{},
 		401: ledger.Hold{Reason: ledger.TokenInvalid}, 403: ledger.Hold{Reason: ledger.PermissionMissing},
-		404: ledger.Hold{Reason: ledger.DatasetOutOfReach}, 410: ledger.Hold{Reason: ledger.DatasetOutOfReach},
+		404: ledger.Hold{Reason: ledger.AddressGone}, 410: ledger.Hold{Reason: ledger.AddressGone},
 		408: ledger.RetryAt{Reason: ledger.Backlog, Wait: 12 * time.Second},
 		429: ledger.RetryAt{Reason: ledger.Throttled, Wait: 12 * time.Second},
 		503: ledger.RetryAt{Reason: ledger.Backlog, Wait: 12 * time.Second},

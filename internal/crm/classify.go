@@ -22,13 +22,6 @@ const (
 	maxWait  = 24 * time.Hour
 )
 
-// FieldMissing is the reason of a Hold because the CRM lacks a custom field, and Gone
-// that of an endpoint which does not exist; the ledger has none of their own yet.
-const (
-	FieldMissing = ledger.DatasetOutOfReach
-	Gone         = ledger.DatasetOutOfReach
-)
-
 // Repair is the next step for a custom field that is missing.
 const Repair = "run capiloop doctor --repair, or create it by hand"
 
@@ -45,13 +38,13 @@ func Classify(r Reply, err error, hide []string) ledger.Outcome {
 		return ledger.Accepted{Answer: a}
 	case s >= 300 && s < 400:
 		a.Message = "the address answers with a redirect, which is not followed; set the address that it leads to"
-		return ledger.Hold{Answer: a, Reason: Gone}
+		return ledger.Hold{Answer: a, Reason: ledger.AddressGone}
 	case s == http.StatusUnauthorized:
 		return ledger.Hold{Answer: a, Reason: ledger.TokenInvalid}
 	case s == http.StatusForbidden || s == http.StatusPaymentRequired:
 		return ledger.Hold{Answer: a, Reason: ledger.PermissionMissing}
 	case s == http.StatusNotFound || s == http.StatusGone || s == http.StatusMethodNotAllowed:
-		return ledger.Hold{Answer: a, Reason: Gone}
+		return ledger.Hold{Answer: a, Reason: ledger.AddressGone}
 	case s == http.StatusTooManyRequests:
 		return ledger.RetryAt{Answer: a, Reason: ledger.Throttled, Wait: RetryAfter(r)}
 	case s == http.StatusRequestTimeout || s == http.StatusTooEarly || s == http.StatusLocked || s >= 500:
@@ -71,7 +64,7 @@ func classifyError(err error, hide []string) ledger.Outcome {
 	case Cut:
 		return ledger.Lost{Answer: a}
 	case Forbidden:
-		return ledger.Hold{Answer: a, Reason: Gone}
+		return ledger.Hold{Answer: a, Reason: ledger.AddressGone}
 	case NoAccess:
 		a.Status = e.became.Status
 		if s := a.Status; s == 400 || s == 401 || s == 403 || s == 404 {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -112,7 +113,7 @@ func (r *leadRig) lead(t *testing.T, change ...func(l *ledger.Lead)) string {
 	t.Helper()
 	r.n++
 	l := ledger.Lead{
-		Source: "forms", Kind: "meta_leads", Platform: "meta", LeadID: fmt.Sprint(987650000000000 + r.n), CreatedAt: time.Now(),
+		Source: "forms", Kind: "meta_leads", Platform: "meta", LeadID: strconv.Itoa(987650000000000 + r.n), CreatedAt: time.Now(),
 		Contact: ledger.Contact{FullName: "Ana Example", Email: fmt.Sprintf("ana%d@example.com", r.n), Phone: fmt.Sprintf("612 345 %03d", r.n)},
 		Answers: []ledger.FormAnswer{{Question: "budget", Values: []string{"now"}}},
 	}

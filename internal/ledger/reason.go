@@ -27,6 +27,8 @@ const (
 	NotCounted        Reason = "not_counted"
 	ClockAhead        Reason = "clock"
 	DestinationGone   Reason = "destination_removed"
+	FieldMissing      Reason = "field_missing" // a CRM lacks a field, a pipeline or a stage
+	AddressGone       Reason = "address_gone"  // a CRM's address, chat or mailbox is not there
 
 	// skipped.
 	NoConsent     Reason = "no_consent"
@@ -59,6 +61,8 @@ var sentences = map[Reason]string{
 	MaybeSent:         "For 47 hours no answer came after it was sent. Meta forgets ids after 48 hours and might count it twice, so a person decides: release or drop.",
 	NotCounted:        "The destination answers without an error but does not count it; a person decides: release or drop.",
 	ClockAhead:        "Its time lies in the future; it waits until then. Set the clock of the system that sent it.",
+	FieldMissing:      "The CRM lacks a field, pipeline or stage that this needs; create it and it goes in by itself.",
+	AddressGone:       "There is nothing at the address that the configuration names for this CRM; set the right one and it goes in by itself.",
 	DestinationGone:   "Its destination was removed; confirm, and it is skipped.",
 
 	NoConsent:     "Not sent, because the person did not agree.",

@@ -123,7 +123,7 @@ func classify(r crm.Reply, err error, hide []string) ledger.Outcome {
 	case ledger.Refusal:
 		for _, word := range []string{"location", "pipeline", "version"} {
 			if strings.Contains(low, word) {
-				return ledger.Hold{Answer: a, Reason: ledger.DatasetOutOfReach}
+				return ledger.Hold{Answer: a, Reason: ledger.FieldMissing}
 			}
 		}
 	case ledger.RetryAt:

@@ -342,7 +342,7 @@ func classify(r crm.Reply, err error, hide []string) ledger.Outcome {
 		return ledger.RetryAt{Answer: answer, Reason: ledger.Backlog, Wait: crm.RetryAfter(r)}
 	case r.Status == http.StatusBadRequest && strings.Contains(string(r.Body), "PROPERTY_DOESNT_EXIST"):
 		answer.Message += ": a property is missing in HubSpot; " + crm.Repair
-		return ledger.Hold{Answer: answer, Reason: crm.FieldMissing}
+		return ledger.Hold{Answer: answer, Reason: ledger.FieldMissing}
 	}
 	return o
 }

@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 
 	delete(h.props["contacts"], "meta_lead_id")
 	d = hubspot.New().Deliver(t.Context(), crmtest.Account("hubspot", h.URL), crmtest.Lead(), nil)
-	require.Equal(t, crm.FieldMissing, d.Outcome.(ledger.Hold).Reason)
+	require.Equal(t, ledger.FieldMissing, d.Outcome.(ledger.Hold).Reason)
 	require.Contains(t, ledger.AnswerOf(d.Outcome).Message, "doctor --repair")
 
 	for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestFaults(t *testing.T) {
 		{403, `{"category":"MISSING_SCOPES"}`, ledger.Hold{Reason: ledger.PermissionMissing}},
 		{502, `<html>`, ledger.RetryAt{Reason: ledger.Backlog}},
 		{400, `{"errors":[{"code":"INVALID_OPTION"}]}`, ledger.Refusal{}},
-		{400, `{"errors":[{"code":"PROPERTY_DOESNT_EXIST"}]}`, ledger.Hold{Reason: crm.FieldMissing}},
+		{400, `{"errors":[{"code":"PROPERTY_DOESNT_EXIST"}]}`, ledger.Hold{Reason: ledger.FieldMissing}},
 	} {
 		got := hubspot.Classify(crm.Reply{Status: c.status, Body: []byte(c.body)}, nil, nil)
 		require.IsType(t, c.want, got)

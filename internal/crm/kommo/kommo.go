@@ -84,7 +84,7 @@ func (c *CRM) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, known 
 	field, ok := list.leadID(a)
 	if !ok {
 		c.forget(a)
-		return crm.Delivered{Records: known, Outcome: ledger.Hold{Reason: ledger.DatasetOutOfReach, Answer: ledger.Answer{
+		return crm.Delivered{Records: known, Outcome: ledger.Hold{Reason: ledger.FieldMissing, Answer: ledger.Answer{
 			Message: "the account has no custom field " + leadIDField(a) + " for the lead id, without which a repeat would make a second lead; capiloop doctor --repair creates it",
 		}}}
 	}
@@ -161,7 +161,7 @@ func unwritten(o ledger.Outcome) ledger.Outcome {
 	case ledger.Lost:
 		return ledger.RetryAt{Answer: ledger.AnswerOf(o), Reason: ledger.Backlog}
 	case ledger.Refusal: // a question is never the lead's fault
-		return ledger.Hold{Answer: ledger.AnswerOf(o), Reason: ledger.DatasetOutOfReach}
+		return ledger.Hold{Answer: ledger.AnswerOf(o), Reason: ledger.FieldMissing}
 	}
 	return o
 }
@@ -256,7 +256,7 @@ func (v *visit) create(ctx context.Context) crm.Delivered {
 	if o != nil {
 		_, lost := o.(ledger.Lost)
 		v.crm.settle(v.account, v.lead, !lost && reply.Status < 500)
-		if hold, ok := o.(ledger.Hold); ok && hold.Reason == ledger.DatasetOutOfReach {
+		if hold, ok := o.(ledger.Hold); ok && hold.Reason == ledger.FieldMissing {
 			v.crm.forget(v.account) // a custom field may have been removed
 		}
 		return d
@@ -347,7 +347,7 @@ func classify(r crm.Reply, err error, hide []string) ledger.Outcome {
 		o.Answer.Message = crm.Scrub(cmp.Or(said, o.Answer.Message), hide)
 		for _, part := range []string{"pipeline_id", "status_id", "field_id", "field_code"} {
 			if strings.Contains(said, part) {
-				return ledger.Hold{Answer: o.Answer, Reason: ledger.DatasetOutOfReach}
+				return ledger.Hold{Answer: o.Answer, Reason: ledger.FieldMissing}
 			}
 		}
 		return o

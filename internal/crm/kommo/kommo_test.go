@@ -203,8 +203,8 @@ func TestErrorShapes(t *testing.T) {
 		want   ledger.Outcome
 		says   string
 	}{
-		"sample":   {400, at("NotSupportedChoice", "custom_fields_values.0.field_id", "The value you selected is not a valid choice.") + detail + "}", ledger.Hold{Reason: ledger.DatasetOutOfReach}, "custom_fields_values.0.field_id: The value you selected is not a valid choice. (NotSupportedChoice)"},
-		"pipeline": {400, at("NotSupportedChoice", "pipeline_id", "No.") + detail + "}", ledger.Hold{Reason: ledger.DatasetOutOfReach}, "pipeline_id"},
+		"sample":   {400, at("NotSupportedChoice", "custom_fields_values.0.field_id", "The value you selected is not a valid choice.") + detail + "}", ledger.Hold{Reason: ledger.FieldMissing}, "custom_fields_values.0.field_id: The value you selected is not a valid choice. (NotSupportedChoice)"},
+		"pipeline": {400, at("NotSupportedChoice", "pipeline_id", "No.") + detail + "}", ledger.Hold{Reason: ledger.FieldMissing}, "pipeline_id"},
 		"value":    {400, at("InvalidType", "name", "Ana Example is too long") + detail + "}", ledger.Refusal{}, "name: *** is too long (InvalidType)"},
 		"bare":     {400, "{" + detail + "}", ledger.Refusal{}, "Request validation failed"},
 		"token":    {401, `{"title":"Unauthorized","status":401,"detail":"The token made-up-token-0001-no-real-one has expired"}`, ledger.Hold{Reason: ledger.TokenInvalid}, "has expired"},
@@ -262,7 +262,7 @@ func TestWithoutAFieldForTheLeadIDNothingIsMade(t *testing.T) {
 	f.fields = nil
 	c := kommo.Old()
 	d := c.Deliver(t.Context(), account(f.URL), crmtest.Lead(), nil)
-	require.Equal(t, ledger.DatasetOutOfReach, d.Outcome.(ledger.Hold).Reason)
+	require.Equal(t, ledger.FieldMissing, d.Outcome.(ledger.Hold).Reason)
 	require.Empty(t, f.leads)
 
 	checks := c.Check(t.Context(), account(f.URL), false)

@@ -78,7 +78,7 @@ func (c *CRM) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, known 
 	}
 	channel, err := c.channel(a)
 	if err != nil {
-		return crm.Delivered{Outcome: ledger.Hold{Reason: ledger.DatasetOutOfReach, Answer: ledger.Answer{Message: err.Error()}}}
+		return crm.Delivered{Outcome: ledger.Hold{Reason: ledger.AddressGone, Answer: ledger.Answer{Message: err.Error()}}}
 	}
 	m := Message(a, l)
 	d := crm.Delivered{Outcome: scrubbed(channel.Send(ctx, m), crm.Private(a, l)), Sent: channel.Preview(m).Body}

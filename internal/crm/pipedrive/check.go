@@ -34,7 +34,7 @@ func (p *Pipedrive) fieldKey(ctx context.Context, a crm.Account) (string, ledger
 			return key, nil
 		}
 	}
-	return "", ledger.Hold{Reason: crm.FieldMissing, Answer: ledger.Answer{Message: "Pipedrive has no deal field named " + fieldName + "; " + crm.Repair}}
+	return "", ledger.Hold{Reason: ledger.FieldMissing, Answer: ledger.Answer{Message: "Pipedrive has no deal field named " + fieldName + "; " + crm.Repair}}
 }
 
 func (p *Pipedrive) remember(a crm.Account, key string) {

@@ -222,7 +222,7 @@ func (c *call) classify(r crm.Reply, err error) ledger.Outcome {
 	if f, ok := o.(ledger.Refusal); ok && c.key != "" && strings.Contains(string(r.Body), c.key) {
 		f.Answer.Message += ": the field for the lead's id is not there; " + crm.Repair
 		c.p.forget(c.a)
-		return ledger.Hold{Answer: f.Answer, Reason: crm.FieldMissing}
+		return ledger.Hold{Answer: f.Answer, Reason: ledger.FieldMissing}
 	}
 	return o
 }

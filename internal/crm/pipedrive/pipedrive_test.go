@@ -132,11 +132,11 @@ func TestFaults(t *testing.T) {
 	require.Equal(t, ledger.TokenInvalid, d.Outcome.(ledger.Hold).Reason)
 	crmtest.Quiet(t, d)
 	d = pipedrive.New().Deliver(t.Context(), crmtest.Account("pipedrive", c.URL, "lead_id_field", strings.Repeat("f", 40)), crmtest.Lead(), nil)
-	require.Equal(t, crm.FieldMissing, d.Outcome.(ledger.Hold).Reason)
+	require.Equal(t, ledger.FieldMissing, d.Outcome.(ledger.Hold).Reason)
 	require.Contains(t, ledger.AnswerOf(d.Outcome).Message, "doctor --repair")
 	delete(c.fields, key)
 	d = pipedrive.New().Deliver(t.Context(), crmtest.Account("pipedrive", c.URL), crmtest.Lead(), nil)
-	require.Equal(t, crm.FieldMissing, d.Outcome.(ledger.Hold).Reason)
+	require.Equal(t, ledger.FieldMissing, d.Outcome.(ledger.Hold).Reason)
 
 	for _, x := range []struct {
 		status int

@@ -135,7 +135,7 @@ func judgeScript(r crm.Reply, answer ledger.Answer, hide []string) ledger.Outcom
 	body := bytes.TrimSpace(r.Body)
 	if bytes.HasPrefix(body, []byte("<")) {
 		answer.Message = "Google answered with a page instead of the script's own words: deploy the script as a web app that anyone can reach, with a doPost that returns JSON"
-		return ledger.Hold{Answer: answer, Reason: ledger.DatasetOutOfReach}
+		return ledger.Hold{Answer: answer, Reason: ledger.AddressGone}
 	}
 	var said struct {
 		OK     *bool `json:"ok"`

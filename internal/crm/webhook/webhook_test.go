@@ -94,15 +94,15 @@ func TestJudge(t *testing.T) {
 		{maker, 200, `Accepted`, ledger.Accepted{}},
 		{maker, 400, `Queue is full.`, ledger.RetryAt{Reason: ledger.Backlog}},
 		{maker, 400, `bad`, ledger.Refusal{}},
-		{maker, 410, `There is no scenario listening for this webhook.`, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
+		{maker, 410, `There is no scenario listening for this webhook.`, ledger.Hold{Reason: ledger.AddressGone}},
 		{n8n, 200, `{"message":"Workflow was started"}`, ledger.Accepted{}},
-		{n8n, 404, `{"code":404,"message":"The requested webhook \"x\" is not registered."}`, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
+		{n8n, 404, `{"code":404,"message":"The requested webhook \"x\" is not registered."}`, ledger.Hold{Reason: ledger.AddressGone}},
 		{script, 200, `{"ok":true}`, ledger.Accepted{}},
 		{script, 200, `done`, ledger.Accepted{}},
 		{script, 200, `{"result":"error","error":"no sheet for Ana Example"}`, ledger.RetryAt{Reason: ledger.Backlog}},
 		{script, 200, `{"ok":false}`, ledger.RetryAt{Reason: ledger.Backlog}},
-		{script, 200, `<!DOCTYPE html><title>Error</title>`, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
-		{script, 302, ``, ledger.Hold{Reason: ledger.DatasetOutOfReach}},
+		{script, 200, `<!DOCTYPE html><title>Error</title>`, ledger.Hold{Reason: ledger.AddressGone}},
+		{script, 302, ``, ledger.Hold{Reason: ledger.AddressGone}},
 	} {
 		a := crmtest.Account("webhook", c.url)
 		got := webhook.Judge(a, crmtest.Lead(), crm.Reply{Status: c.status, Body: []byte(c.body)}, nil)
