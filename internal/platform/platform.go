@@ -31,6 +31,7 @@ func (a Account) Same(b Account) bool {
 type Rules struct {
 	Locale capi.Locale
 	Keys   capi.KeySet // personal keys that may leave; 0: all that the event has
+	People bool        // Encoded.People is wanted: somebody has withdrawn consent
 }
 
 // Encoded is an event as a destination takes it.
@@ -39,6 +40,7 @@ type Encoded struct {
 	Came     capi.KeySet   // match keys that came with the event
 	Kept     capi.KeySet   // match keys in the payload
 	Person   []byte        // what recognises the person: the strongest keys, hashed
+	People   []string      // every value that may have withdrawn consent, hashed, and lead ids as lead/meta/123; also those that do not leave
 	Problems capi.Problems // an error among them: the event cannot be sent
 }
 

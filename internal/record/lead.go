@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,43 +25,30 @@ type LeadResult struct {
 // another source within the workspace's window, sealed under a key of its own, and
 // queued for the workspace's CRMs. It returns when all of that is on disk.
 func (r *Recorder) Lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead) (LeadResult, error) {
-	return r.lead(ctx, ws, l, nil)
+	return r.lead(ctx, ws, l, nil, nil)
 }
 
 // LeadOnce is Lead for a request with an Idempotency-Key: the same key and body again
 // is the same lead, whatever it has for ids; the same key with another body is refused
 // with store.ErrIdempotencyKeyReused.
 func (r *Recorder) LeadOnce(ctx context.Context, ws *config.Workspace, l *ledger.Lead, key string, body [32]byte) (LeadResult, error) {
-	whole := ws.Ring.Index("idempotency-key and body", key+string(body[:]))
-	byKey := ws.Ring.Index("idempotency-key", key)
-	_, known := r.c.Store.FindLead(ctx, ws.ID, byKey)
-	_, same := r.c.Store.FindLead(ctx, ws.ID, whole)
-	switch {
-	case known == nil && errors.Is(same, store.ErrNotFound):
-		return LeadResult{}, store.ErrIdempotencyKeyReused
-	case known != nil && !errors.Is(known, store.ErrNotFound):
-		return LeadResult{}, known
-	}
-	return r.lead(ctx, ws, l, [][]byte{byKey, whole})
+	return r.lead(ctx, ws, l, ws.Ring.Index("idempotency-key", key), ws.Ring.Index("idempotency-key and body", key+string(body[:])))
 }
 
-// lead records a lead that further hashes name, too.
-func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead, further [][]byte) (LeadResult, error) {
+func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead, key, body []byte) (LeadResult, error) {
 	now := r.c.Clock.Now()
 	l.ID, l.Workspace = r.c.IDs.Next(), ws.ID
 	if l.CreatedAt.IsZero() {
 		l.CreatedAt = now
 	}
-	rec := &store.LeadRecording{At: now, MergeWindow: ws.MergeWindow, IDs: append(identities(ws.Ring, l), further...)}
-	email, phone := l.Normalised(ws.Country)
-	for kind, value := range map[string]string{"email": email, "phone": phone} {
-		if hash := ws.Ring.Index(kind, value); hash != nil {
-			rec.People = append(rec.People, hash)
-		}
+	p := personOf(l, ws.Country)
+	if err := r.withdrawn(ctx, ws, l, p); err != nil {
+		return LeadResult{}, err
 	}
-	if hash := ws.Ring.Index("external_id", l.ExternalID); hash != nil {
-		rec.Known = append(rec.Known, hash)
-	}
+	rec := &store.LeadRecording{At: now, MergeWindow: ws.MergeWindow, IDs: identities(ws.Ring, l), Key: key, Body: body}
+	rec.People = ofKind(ws.Ring, "email", p.emails)
+	rec.People = append(rec.People, ofKind(ws.Ring, "phone", p.phones)...)
+	rec.Known = ofKind(ws.Ring, "external_id", []string{l.ExternalID})
 	open, plain, err := l.Split()
 	if err != nil {
 		return LeadResult{}, err
@@ -73,6 +59,9 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	done, err := r.c.Store.RecordLead(ctx, rec)
 	if err != nil {
 		return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
+	}
+	if done.Reused {
+		return LeadResult{}, store.ErrIdempotencyKeyReused
 	}
 	return LeadResult{ID: done.ID, Duplicate: done.Duplicate, Merged: done.Merged}, nil
 }

@@ -65,6 +65,8 @@ type Request struct {
 	IdempotencyKey string
 	Body           [32]byte
 	Answer         func([]Result) (status int, body []byte)
+
+	withdrawn store.Withdrawn
 }
 
 // Result is what became of one event.
@@ -97,10 +99,14 @@ type Outcome struct {
 func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 	now := r.c.Clock.Now()
 	results := make([]Result, len(q.Items))
+	var err error
+	if q.withdrawn, err = r.c.Store.Withdrawn(ctx, q.Workspace.ID); err != nil {
+		return nil, fmt.Errorf("record for workspace %s: %w", q.Workspace.Name, err)
+	}
 	rec := &store.Recording{Workspace: q.Workspace.ID}
 	var at []int // index in results of each event of rec
 	for i := range q.Items {
-		e := r.prepare(q.Workspace, q.Source, &q.Items[i], &results[i], now)
+		e := r.prepare(&q, &q.Items[i], &results[i], now)
 		if e == nil {
 			rec.Refused = append(rec.Refused, store.Refused{At: now, Source: q.Source, Name: shortName(results[i].EventName)})
 			continue
@@ -151,8 +157,8 @@ func shortName(name string) string {
 }
 
 // prepare makes a ledger event of an item, or rejects it and returns nil.
-func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res *Result, now time.Time) *ledger.Event {
-	e := item.Event
+func (r *Recorder) prepare(q *Request, item *Item, res *Result, now time.Time) *ledger.Event {
+	ws, e := q.Workspace, item.Event
 	if e != nil {
 		res.EventName, res.EventID = e.EventName, e.EventID
 	}
@@ -168,10 +174,10 @@ func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res 
 	res.Warnings = append(res.Warnings, item.Problems...)
 	ahead := complete(e, now, &res.Warnings)
 	out := &ledger.Event{
-		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: source, Time: time.Unix(e.EventTime, 0), ActionSource: string(e.ActionSource),
+		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: q.Source, Time: time.Unix(e.EventTime, 0), ActionSource: string(e.ActionSource),
 		Came: e.UserData.Keys(),
 	}
-	if !r.address(ws, item, out, targets, res, now, ahead) {
+	if !r.address(q, item, out, targets, res, now, ahead) {
 		return nil
 	}
 	out.Name, out.EventID = e.EventName, e.EventID
@@ -181,11 +187,11 @@ func (r *Recorder) prepare(ws *config.Workspace, source string, item *Item, res 
 }
 
 // address makes the deliveries of an event; false says that the event is rejected.
-func (r *Recorder) address(ws *config.Workspace, item *Item, out *ledger.Event, targets []*config.Dataset,
+func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []*config.Dataset,
 	res *Result, now time.Time, ahead bool,
 ) bool {
-	e := item.Event
-	rules := platform.Rules{Locale: capi.Locale{Country: ws.Country, Now: now}, Keys: ws.Keys}
+	ws, e := q.Workspace, item.Event
+	rules := platform.Rules{Locale: capi.Locale{Country: ws.Country, Now: now}, Keys: ws.Keys, People: len(q.withdrawn) > 0}
 	if ahead { // it waits until its time has come, and is judged by that time
 		rules.Locale.Now = time.Unix(e.EventTime, 0)
 	}
@@ -213,7 +219,7 @@ func (r *Recorder) address(ws *config.Workspace, item *Item, out *ledger.Event, 
 			return false
 		}
 		switch {
-		case !item.Consent.Allows(ws.ConsentRequired):
+		case !item.Consent.Allows(ws.ConsentRequired), hasWithdrawn(ws, q.withdrawn, x.People):
 			skip(&d, ledger.NoConsent)
 		case !ds.Live:
 			skip(&d, ledger.NotLive)

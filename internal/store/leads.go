@@ -19,6 +19,7 @@ type LeadRecording struct {
 	IDs             [][]byte    // keyed hashes of what names exactly this lead
 	People          [][]byte    // keyed hashes of e-mail and phone, by which one person's leads merge
 	Known           [][]byte    // keyed hashes of what else finds the person
+	Key, Body       []byte      // keyed hashes of an Idempotency-Key, and of it with the request; nil: there is none
 	MergeWindow     time.Duration
 	Deliveries      []ledger.Delivery // to CRMs
 	At              time.Time         // receipt
@@ -29,6 +30,7 @@ type LeadRecorded struct {
 	ID        ledger.ID // of the lead that is kept
 	Duplicate bool      // the same lead came again
 	Merged    bool      // the same person by another source within the window
+	Reused    bool      // the Idempotency-Key came before with another request; nothing was written
 }
 
 // RecordLead writes a lead, once. The same lead again changes nothing; the same
@@ -50,7 +52,15 @@ func (s *Store) RecordLead(ctx context.Context, r *LeadRecording) (LeadRecorded,
 
 func (s *Store) recordLead(ctx context.Context, tx *tx, r *LeadRecording) (LeadRecorded, error) {
 	l := &r.Lead
-	first, err := s.claimIDs(ctx, tx, l.Workspace, l.ID, r.IDs)
+	ids := r.IDs
+	if r.Key != nil {
+		reused, err := keyReused(ctx, tx, r)
+		if err != nil || reused {
+			return LeadRecorded{Reused: reused}, err
+		}
+		ids = append(slices.Clip(ids), r.Key, r.Body)
+	}
+	first, err := s.claimIDs(ctx, tx, l.Workspace, l.ID, ids)
 	if err != nil {
 		return LeadRecorded{}, err
 	}
@@ -63,19 +73,26 @@ func (s *Store) recordLead(ctx context.Context, tx *tx, r *LeadRecording) (LeadR
 		return LeadRecorded{}, err
 	}
 	if same != 0 {
-		for _, hash := range r.IDs {
-			if _, err := tx.exec(ctx, `UPDATE lead_ids SET lead = $3 WHERE ws = $1 AND hash = $2`, l.Workspace, hash, int64(same)); err != nil {
-				return LeadRecorded{}, err
-			}
+		if err := hand(ctx, tx, l.Workspace, ids, l.ID, same); err != nil {
+			return LeadRecorded{}, err
 		}
 		return LeadRecorded{ID: same, Merged: true}, s.touch(ctx, tx, same, r)
 	}
 	return LeadRecorded{ID: l.ID}, s.insertLead(ctx, tx, r)
 }
 
-// claimIDs takes the ids for a lead and returns whose they are: that of an earlier
-// one if any of them was taken.
+// keyReused tells whether an Idempotency-Key came before with another request.
+func keyReused(ctx context.Context, tx *tx, r *LeadRecording) (bool, error) {
+	var known, same int64
+	err := tx.row(ctx, `SELECT COUNT(*), COALESCE(SUM(CASE WHEN hash = $3 THEN 1 ELSE 0 END), 0) FROM lead_ids WHERE ws = $1 AND hash IN ($2, $3)`,
+		[]any{r.Lead.Workspace, r.Key, r.Body}, &known, &same)
+	return known > 0 && same == 0, err
+}
+
+// claimIDs takes the ids for a lead and returns whose they are: if any of them was an
+// earlier one's, they all are, so that none is left with a lead that is not kept.
 func (s *Store) claimIDs(ctx context.Context, tx *tx, ws int64, lead ledger.ID, ids [][]byte) (ledger.ID, error) {
+	owner := lead
 	for _, hash := range ids {
 		res, err := tx.exec(ctx, `INSERT INTO lead_ids (ws, hash, lead) VALUES ($1, $2, $3) ON CONFLICT (ws, hash) DO NOTHING`, ws, hash, int64(lead))
 		if err != nil {
@@ -91,11 +108,24 @@ func (s *Store) claimIDs(ctx context.Context, tx *tx, ws int64, lead ledger.ID, 
 		if err := tx.row(ctx, `SELECT lead FROM lead_ids WHERE ws = $1 AND hash = $2`, []any{ws, hash}, &first); err != nil {
 			return 0, err
 		}
-		if ledger.ID(first) != lead {
-			return ledger.ID(first), nil
+		if owner == lead {
+			owner = ledger.ID(first)
 		}
 	}
-	return lead, nil
+	if owner == lead {
+		return lead, nil
+	}
+	return owner, hand(ctx, tx, ws, ids, lead, owner)
+}
+
+// hand gives the ids of one lead to another.
+func hand(ctx context.Context, tx *tx, ws int64, ids [][]byte, from, to ledger.ID) error {
+	for _, hash := range ids {
+		if _, err := tx.exec(ctx, `UPDATE lead_ids SET lead = $4 WHERE ws = $1 AND hash = $2 AND lead = $3`, ws, hash, int64(from), int64(to)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // samePerson looks for a lead of the same e-mail or phone by another source within

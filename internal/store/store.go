@@ -24,19 +24,20 @@ type Config struct {
 
 // Store is an open ledger. It is safe for concurrent use.
 type Store struct {
-	dialect *dialect
-	log     *slog.Logger
-	clock   ledger.Clock
-	write   *sql.DB // one connection, the writer's
-	read    *sql.DB
-	writer  *writer
-	wakes   *wakes
-	alone   bool // no other process can use this database (SQLite)
-	lock    *flock.Flock
-	node    int
-	path    string // of the SQLite file
-	stop    context.CancelFunc
-	running sync.WaitGroup
+	dialect     *dialect
+	log         *slog.Logger
+	clock       ledger.Clock
+	write       *sql.DB // one connection, the writer's
+	read        *sql.DB
+	writer      *writer
+	wakes       *wakes
+	withdrawals withdrawals
+	alone       bool // no other process can use this database (SQLite)
+	lock        *flock.Flock
+	node        int
+	path        string // of the SQLite file
+	stop        context.CancelFunc
+	running     sync.WaitGroup
 }
 
 // Open opens the database, brings its tables up to date and starts the writer. A

@@ -71,6 +71,9 @@ func (*Platform) Encode(e *capi.Event, r platform.Rules) platform.Encoded {
 	}
 	x := platform.Encoded{Came: e.UserData.Keys()}
 	x.Problems = e.Normalise(r.Locale)
+	if r.People {
+		x.People = people(&e.UserData)
+	}
 	if r.Keys != 0 {
 		e.UserData.Keep(r.Keys)
 	}
@@ -96,6 +99,23 @@ func person(u *capi.UserData) []byte {
 		}
 	}
 	return nil
+}
+
+// hashDigits is the length of a SHA-256; an appendix of Meta's own may follow.
+const hashDigits = 64
+
+// people lists the values by which somebody may have withdrawn consent.
+func people(u *capi.UserData) []string {
+	var list []string
+	for _, values := range [][]string{u.Email, u.Phone, u.ExternalID} {
+		for _, v := range values {
+			list = append(list, strings.ToLower(v[:min(len(v), hashDigits)]))
+		}
+	}
+	if u.LeadID != "" {
+		list = append(list, "lead/"+Kind+"/"+u.LeadID)
+	}
+	return list
 }
 
 // Send posts the batch. Every failure becomes an outcome by its class; see
