@@ -16,16 +16,26 @@ func newLeads() *cobra.Command {
 	var s settings
 	var workspace string
 	var limit int
-	var asJSON bool
+	var asJSON, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "leads [ID]",
 		Short: "List leads, or show the way of one",
 		Long: `Lists the newest leads with what became of each, or shows every step of one,
-found by our id or its platform's. Who a lead is is never shown here.`,
-		Example: "  capiloop leads\n  capiloop leads 987650000012345",
+found by our id or its platform's. Who a lead is is never shown here.
+
+--dry-run prints the requests that each CRM would get for an example lead with every
+field, without sending them: read it before you change a mapping.`,
+		Example: "  capiloop leads\n  capiloop leads 987650000012345\n  capiloop leads --dry-run",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return s.withActions(cmd.Context(), cmd.ErrOrStderr(), func(a admin.Actions) error {
+				if dryRun {
+					list, err := a.PreviewLead(cmd.Context(), me, workspace)
+					if err != nil {
+						return err
+					}
+					return printPreview(cmd.OutOrStdout(), list, asJSON)
+				}
 				if len(args) == 1 {
 					l, err := a.Lead(cmd.Context(), me, workspace, args[0])
 					if err != nil {
@@ -46,7 +56,21 @@ found by our id or its platform's. Who a lead is is never shown here.`,
 	f.StringVar(&workspace, "workspace", "", "workspace (needed where there are several)")
 	f.IntVar(&limit, "limit", 50, "how many (1 to 500)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
+	f.BoolVar(&dryRun, "dry-run", false, "print what each CRM would be sent for an example lead")
 	return cmd
+}
+
+func printPreview(out io.Writer, list []admin.Preview, asJSON bool) error {
+	if asJSON {
+		return printJSON(out, list)
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(out, "The workspace has no CRM.")
+	}
+	for _, p := range list {
+		fmt.Fprintf(out, "# %s (%s)\n%s %s\n%s\n\n", p.CRM, p.Kind, p.Method, p.URL, p.Body)
+	}
+	return nil
 }
 
 func printLeads(out io.Writer, list []*admin.Lead, asJSON bool) error {

@@ -30,6 +30,8 @@ type Config struct {
 
 	Sources map[string]leadform.Kind // kinds of lead sources
 	CRMs    map[string]crm.CRM       // kinds of CRMs
+	// Account puts together what a CRM is reached with; needed where there are CRMs.
+	Account func(context.Context, *config.Workspace, *config.CRM) crm.Account
 
 	Recorder   LeadRecorder // writes imported leads down
 	Backfiller Backfiller   // nil: there is no running server

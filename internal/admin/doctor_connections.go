@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/capiloop/capiloop/internal/config"
-	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/leadform"
 )
 
@@ -73,9 +72,7 @@ func (a *Admin) examineCRM(ctx context.Context, w *config.Workspace, c *config.C
 	if kind == nil {
 		return []Check{{Name: "settings", Sentence: "This build knows no CRM of kind " + c.Kind + ".", NextStep: "Take it out of the configuration."}}
 	}
-	found := kind.Check(ctx, crm.Account{
-		ID: c.ID, Workspace: w.ID, Kind: c.Kind, Name: c.Name, Country: w.Country, Currency: w.Currency, Options: c.Options,
-	}, repair)
+	found := kind.Check(ctx, a.c.Account(ctx, w, c), repair)
 	list := make([]Check, len(found))
 	for i, x := range found {
 		list[i] = Check(x)

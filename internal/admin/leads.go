@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,6 +22,8 @@ type LeadActions interface {
 	Leads(ctx context.Context, by Actor, ws string, limit int) ([]*Lead, error)
 	// ImportLeads records leads that were read from a file.
 	ImportLeads(ctx context.Context, by Actor, ws string, leads []ledger.Lead) (*Imported, error)
+	// PreviewLead returns what each CRM would be sent for an example lead.
+	PreviewLead(ctx context.Context, by Actor, ws string) ([]Preview, error)
 	// Backfill reads the leads of a source since a time as history.
 	Backfill(ctx context.Context, by Actor, ws, source string, since time.Time) (*Imported, error)
 }
@@ -174,6 +177,7 @@ func (a *Admin) leadView(ctx context.Context, row *store.LeadRow) (*Lead, error)
 		}
 		v.Hops = append(v.Hops, h)
 	}
+	slices.SortStableFunc(v.Hops, func(a, b Hop) int { return a.At.Compare(b.At) }) // a second touch may come after the CRM
 	for i := 1; i < len(v.Hops); i++ {
 		v.Hops[i].TookMS = max(v.Hops[i].At.Sub(v.Hops[i-1].At).Milliseconds(), 0)
 	}
@@ -289,6 +293,9 @@ func leadRoutes(a Actions, get func(string, func(context.Context, Actor, string,
 			return nil, &Error{Code: Invalid, Message: "limit is not a number.", Fix: "Give one from 1 to 500."}
 		}
 		return a.Leads(ctx, by, ws, limit)
+	})
+	get("/preview", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
+		return a.PreviewLead(ctx, by, ws)
 	})
 	post("/import", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
 		return a.ImportLeads(ctx, by, ws, q.Leads)

@@ -159,7 +159,7 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.admin = admin.New(admin.Config{
-		Sources: a.kinds.Sources, CRMs: a.kinds.CRMs, Recorder: a.recorder, Backfiller: a.puller(),
+		Sources: a.kinds.Sources, CRMs: a.kinds.CRMs, Account: a.crmAccount, Recorder: a.recorder, Backfiller: a.puller(),
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, Clock: a.o.Clock, Log: a.log, Reload: a.reload,
 		RotateMaster: a.rotateMaster, URL: a.publicURL,
 	})
@@ -174,7 +174,7 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	deliverer := deliver.New(deliver.Config{
-		Store: a.store, Settings: a.settings, Platforms: a.platforms, CRMs: a.kinds.CRMs, IDs: a.ids, Clock: a.o.Clock, Log: a.log,
+		Store: a.store, Settings: a.settings, Platforms: a.platforms, CRMs: a.kinds.CRMs, Account: a.crmAccount, IDs: a.ids, Clock: a.o.Clock, Log: a.log,
 		Node: nodeName(), Observe: newDeliveryMetrics(a.metrics, a.settings, a.o.Clock),
 	})
 	a.running.Go(func() {
@@ -248,6 +248,12 @@ func (a *App) tidyOnce(ctx context.Context) error {
 		}
 		if n > 0 {
 			a.log.Info("cleared old payloads", "workspace", w.Name, "payloads", n)
+		}
+		if n, err = a.store.PurgeContacts(ctx, w.ID, now.Add(-w.Retention.Contact), now); err != nil {
+			return err
+		}
+		if n > 0 {
+			a.log.Info("cleared contacts of old leads", "workspace", w.Name, "leads", n)
 		}
 	}
 	return nil

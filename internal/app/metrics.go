@@ -27,14 +27,14 @@ func newDeliveryMetrics(r prometheus.Registerer, s *config.Live, c ledger.Clock)
 			Name: "capiloop_delivery_requests_total", Help: "Requests to a destination by outcome: sent, retry, split, refused, held, lost.",
 		}, []string{"destination", "outcome"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "capiloop_delivered_events_total", Help: "Events by the state that a request brought them to.",
+			Name: "capiloop_delivered_events_total", Help: "Events and leads by the state that a request brought them to.",
 		}, []string{"destination", "state"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "capiloop_delivery_request_seconds", Help: "Time from sending a request to its answer.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"destination"}),
 		delay: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "capiloop_delivery_delay_seconds", Help: "Time from the receipt of an event to the destination's acceptance.",
+			Name: "capiloop_delivery_delay_seconds", Help: "Time from the receipt of an event or a lead to the acceptance by the dataset or CRM.",
 			Buckets: []float64{.1, .5, 1, 3, 10, 60, 600, 3600, 6 * 3600, 24 * 3600, 72 * 3600},
 		}, []string{"destination"}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -47,10 +47,7 @@ func newDeliveryMetrics(r prometheus.Registerer, s *config.Live, c ledger.Clock)
 
 // Delivered counts one request.
 func (m *deliveryMetrics) Delivered(st *ledger.Settlement, took time.Duration) {
-	name := "removed"
-	if d := m.settings.Get().Destination(st.Batch.Destination); d != nil {
-		name = d.Name
-	}
+	name := m.nameOf(st.Batch.Destination)
 	m.requests.WithLabelValues(name, st.Outcome).Inc()
 	m.took.WithLabelValues(name).Observe(took.Seconds())
 	held := 0.0
@@ -69,4 +66,16 @@ func (m *deliveryMetrics) Delivered(st *ledger.Settlement, took time.Duration) {
 			delay.Observe(now.Sub(c.Row.ID.Time()).Seconds())
 		}
 	}
+}
+
+// nameOf returns a dataset's id, or a CRM's name after its workspace's.
+func (m *deliveryMetrics) nameOf(destination int64) string {
+	now := m.settings.Get()
+	if d := now.Destination(destination); d != nil {
+		return d.Name
+	}
+	if w, c := now.CRM(destination); c != nil {
+		return w.Name + "/" + c.Name
+	}
+	return "removed"
 }

@@ -19,12 +19,14 @@ type Config struct {
 	Settings  *config.Live
 	Platforms map[string]platform.Platform // by kind
 	CRMs      map[string]crm.CRM           // by kind
-	IDs       *ledger.IDs
-	Clock     ledger.Clock
-	Log       *slog.Logger
-	Node      string        // unlike that of every other process, and of this one's last start
-	Grace     time.Duration // for a request under way when the process stops; default 5 s
-	Observe   Observer      // nil: nobody looks
+	// Account puts together what a CRM is reached with; needed where there are CRMs.
+	Account func(context.Context, *config.Workspace, *config.CRM) crm.Account
+	IDs     *ledger.IDs
+	Clock   ledger.Clock
+	Log     *slog.Logger
+	Node    string        // unlike that of every other process, and of this one's last start
+	Grace   time.Duration // for a request under way when the process stops; default 5 s
+	Observe Observer      // nil: nobody looks
 }
 
 // Observer is told of every request, for the metrics.
@@ -34,23 +36,24 @@ type Observer interface {
 
 // Deliverer runs a lane for each destination.
 type Deliverer struct {
-	store     *store.Store
-	settings  *config.Live
-	platforms map[string]platform.Platform
-	crms      map[string]crm.CRM
-	ids       *ledger.IDs
-	clock     ledger.Clock
-	log       *slog.Logger
-	node      string
-	grace     time.Duration
-	observer  Observer
-	poll      time.Duration
+	store      *store.Store
+	settings   *config.Live
+	platforms  map[string]platform.Platform
+	crms       map[string]crm.CRM
+	crmAccount func(context.Context, *config.Workspace, *config.CRM) crm.Account
+	ids        *ledger.IDs
+	clock      ledger.Clock
+	log        *slog.Logger
+	node       string
+	grace      time.Duration
+	observer   Observer
+	poll       time.Duration
 }
 
 // New returns a Deliverer.
 func New(c Config) *Deliverer {
 	d := &Deliverer{
-		store: c.Store, settings: c.Settings, platforms: c.Platforms, crms: c.CRMs, ids: c.IDs, clock: c.Clock,
+		store: c.Store, settings: c.Settings, platforms: c.Platforms, crms: c.CRMs, crmAccount: c.Account, ids: c.IDs, clock: c.Clock,
 		log: c.Log, node: c.Node, grace: c.Grace, observer: c.Observe,
 	}
 	if d.log == nil {

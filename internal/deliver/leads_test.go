@@ -64,6 +64,10 @@ func (f *fakeCRM) seen() []string {
 	return slices.Clone(f.records)
 }
 
+func accountOf(_ context.Context, w *config.Workspace, c *config.CRM) crm.Account {
+	return crm.Account{ID: c.ID, Workspace: w.ID, Kind: c.Kind, Name: c.Name, Country: w.Country, Options: c.Options}
+}
+
 // leadRig is a store, a recorder and a CRM in a bubble.
 type leadRig struct {
 	crm      *fakeCRM
@@ -95,7 +99,7 @@ func leadsInBubble(t *testing.T, test func(t *testing.T, r *leadRig)) {
 		require.NoError(t, err)
 		ids := ledger.NewIDs(s.Node(), time.Now)
 		r.recorder = record.New(record.Config{Store: s, IDs: ids})
-		d := deliver.New(deliver.Config{Store: s, Settings: config.NewLive(snapshot), CRMs: map[string]crm.CRM{"fake": r.crm}, IDs: ids, Node: "node"})
+		d := deliver.New(deliver.Config{Store: s, Settings: config.NewLive(snapshot), CRMs: map[string]crm.CRM{"fake": r.crm}, Account: accountOf, IDs: ids, Node: "node"})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()

@@ -13,30 +13,69 @@ import (
 // The figures stay, and so does the id, so that the lead cannot come in a second time.
 func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.Time) error {
 	id = id.Event()
-	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		res, err := tx.exec(ctx, `UPDATE leads SET cleared_at = $3 WHERE id = $1 AND ws = $2 AND cleared_at = 0`, int64(id), ws, ledger.Micros(now))
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		for _, forget := range []string{
-			`DELETE FROM lead_secrets WHERE lead = $1`,
-			`DELETE FROM lead_people WHERE lead = $1`,
-			`DELETE FROM lead_copies WHERE id > $1 AND id < CAST($1 AS bigint) + 64`,
-			`UPDATE leads SET event_id = '' WHERE id = $1`,
-		} {
-			if _, err := tx.exec(ctx, forget, int64(id)); err != nil {
-				return err
-			}
-		}
-		return s.skipLead(ctx, tx, id)
-	})
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error { return s.forget(ctx, tx, ws, id, now) })
 	if err != nil {
 		return fmt.Errorf("erase lead %s: %w", id, err)
 	}
 	return nil
+}
+
+// PurgeContacts forgets who the leads of a workspace are that were received before the
+// given time, and returns how many it forgot. A lead that still waits for a CRM is kept
+// until it is done with: it would be lost.
+func (s *Store) PurgeContacts(ctx context.Context, ws int64, before, now time.Time) (int, error) {
+	total := 0
+	for {
+		n := 0
+		err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+			rows, err := tx.query(ctx, `SELECT s.lead FROM lead_secrets s JOIN leads l ON l.id = s.lead
+				WHERE s.lead < $1 AND l.ws = $2 AND l.cleared_at = 0
+					AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.id > s.lead AND d.id < s.lead + 64
+						AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = d.id))
+				ORDER BY s.lead LIMIT $3`, int64(ledger.IDAt(before)), ws, tidyRows)
+			list, err := collect(rows, err, func(row scanner) (id int64, err error) {
+				err = row.Scan(&id)
+				return id, err
+			})
+			if err != nil {
+				return err
+			}
+			for _, id := range list {
+				if err := s.forget(ctx, tx, ws, ledger.ID(id), now); err != nil {
+					return err
+				}
+			}
+			n = len(list)
+			return nil
+		})
+		if err != nil {
+			return total, fmt.Errorf("clear old contacts: %w", err)
+		}
+		if total += n; n < tidyRows {
+			return total, nil
+		}
+	}
+}
+
+func (s *Store) forget(ctx context.Context, tx *tx, ws int64, id ledger.ID, now time.Time) error {
+	res, err := tx.exec(ctx, `UPDATE leads SET cleared_at = $3 WHERE id = $1 AND ws = $2 AND cleared_at = 0`, int64(id), ws, ledger.Micros(now))
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	for _, forget := range []string{
+		`DELETE FROM lead_secrets WHERE lead = $1`,
+		`DELETE FROM lead_people WHERE lead = $1`,
+		`DELETE FROM lead_copies WHERE id > $1 AND id < CAST($1 AS bigint) + 64`,
+		`UPDATE leads SET event_id = '' WHERE id = $1`,
+	} {
+		if _, err := tx.exec(ctx, forget, int64(id)); err != nil {
+			return err
+		}
+	}
+	return s.skipLead(ctx, tx, id)
 }
 
 // skipLead takes what waits of a lead out of the queue.
