@@ -22,6 +22,7 @@ const (
 	ProblemEventIDMade     = "event_id_made"
 	ProblemUnknownDataset  = "unknown_dataset"
 	ProblemPayloadTooLarge = "too_large"
+	ProblemReservedName    = "event_name_reserved"
 )
 
 // maxAhead is how far a caller's clock may be ahead before its events wait. Up to
@@ -86,6 +87,14 @@ func route(ws *config.Workspace, dataset string) ([]*config.Dataset, *capi.Probl
 	return nil, &capi.Problem{
 		Field: "dataset", Code: ProblemUnknownDataset, Severity: capi.SeverityError,
 		Reason: "this workspace has no dataset of that id", Fix: "leave dataset out, or name one of the workspace's datasets",
+	}
+}
+
+// reservedName keeps the book of events apart from that of leads.
+func reservedName() capi.Problem {
+	return capi.Problem{
+		Field: "event_name", Code: ProblemReservedName, Severity: capi.SeverityError,
+		Reason: "this name is kept for the book of leads", Fix: "send Lead, or a name of your own",
 	}
 }
 

@@ -166,6 +166,10 @@ func (r *Recorder) prepare(q *Request, item *Item, res *Result, now time.Time) *
 		res.Rejected = item.Problems
 		return nil
 	}
+	if e.EventName == ledger.LeadName {
+		res.EventName, res.Rejected = "", capi.Problems{reservedName()}
+		return nil
+	}
 	targets, problem := route(ws, item.Dataset)
 	if problem != nil {
 		res.Rejected = capi.Problems{*problem}

@@ -205,3 +205,13 @@ func TestAllOrNothing(t *testing.T) {
 	require.Zero(t, book.Received)
 	require.EqualValues(t, 1, book.Beside[ledger.Rejected])
 }
+
+func TestTheNameOfTheLeadsBookIsNoEvent(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	got := d.one(t, record.Item{Event: lead(func(e *capi.Event) { e.EventName = ledger.LeadName })})
+	require.Equal(t, record.ProblemReservedName, codes(got.Rejected))
+	book, err := d.store.Book(t.Context(), store.BookQuery{Workspace: d.ws.ID, Leads: true})
+	require.NoError(t, err)
+	require.Zero(t, book.Received)
+}
