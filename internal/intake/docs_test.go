@@ -38,6 +38,9 @@ func TestTheOpenAPIFileDescribesWhatIsServed(t *testing.T) {
 	var ours []string
 	for path, operations := range file.Paths {
 		post, _ := operations["post"].(map[string]any)
+		if get, ok := operations["get"].(map[string]any); ok && path == "/webhooks/{key}" {
+			require.NotEmpty(t, get["operationId"])
+		}
 		if tags, _ := post["tags"].([]any); slices.Contains(tags, any("intake")) {
 			ours = append(ours, path)
 			require.NotEmpty(t, post["operationId"], path)
@@ -50,24 +53,27 @@ func TestTheOpenAPIFileDescribesWhatIsServed(t *testing.T) {
 	}
 	d := open(t)
 	for _, path := range intake.Routes() {
-		target := strings.NewReplacer("{version}", "v26.0", "{dataset}", datasetOne).Replace(path)
-		require.Equal(t, http.StatusMethodNotAllowed, d.do(t, http.MethodGet, target, nil).Code, "%s is served, but not by GET", path)
+		target := strings.NewReplacer("{version}", "v26.0", "{dataset}", datasetOne, "{key}", hookKey("one", "forms")).Replace(path)
+		require.Equal(t, http.StatusMethodNotAllowed, d.do(t, http.MethodDelete, target, nil).Code, "%s is served, but not by DELETE", path)
 	}
 }
 
 func TestExamplesOfTheOpenAPIFileAreAccepted(t *testing.T) {
 	t.Parallel()
 	file, _ := readDescribed(t)
-	post := file.Paths["/v1/events"]["post"].(map[string]any)
-	content := post["requestBody"].(map[string]any)["content"].(map[string]any)
-	examples := content["application/json"].(map[string]any)["examples"].(map[string]any)
-	require.NotEmpty(t, examples)
-	for name, e := range examples {
-		body, err := json.Marshal(e.(map[string]any)["value"])
-		require.NoError(t, err)
-		a := open(t).post(t, string(body))
-		require.Equal(t, http.StatusAccepted, a.Code, "%s: %s", name, a.Body.String())
-		require.Empty(t, a.at("rejected"), name)
+	for path, want := range map[string]int{"/v1/events": http.StatusAccepted, "/v1/leads": http.StatusCreated, "/v1/consent": http.StatusOK} {
+		post := file.Paths[path]["post"].(map[string]any)
+		content := post["requestBody"].(map[string]any)["content"].(map[string]any)
+		examples := content["application/json"].(map[string]any)["examples"].(map[string]any)
+		require.NotEmpty(t, examples)
+		for name, e := range examples {
+			body, err := json.Marshal(e.(map[string]any)["value"])
+			require.NoError(t, err)
+			a := open(t).send(t, path, string(body))
+			require.Equal(t, want, a.Code, "%s: %s", name, a.Body.String())
+			rejected := a.at("rejected")
+			require.True(t, rejected == nil || rejected == 0.0 || len(rejected.([]any)) == 0, name)
+		}
 	}
 }
 
@@ -82,10 +88,11 @@ func TestExamplesOfTheAPIPageAreAccepted(t *testing.T) {
 		want, err := strconv.Atoi(m[2])
 		require.NoError(t, err)
 		headers := []string{"Content-Type", "application/json", "Authorization", "Bearer " + keyOne}
-		if strings.Contains(m[3], "accessKey") {
+		if strings.Contains(m[3], "accessKey") || strings.HasPrefix(m[1], "/webhooks/") {
 			headers = headers[:2]
 		}
-		a := open(t).do(t, http.MethodPost, m[1], strings.NewReader(strings.ReplaceAll(m[3], "THE-API-KEY", keyOne)), headers...)
+		target := strings.Replace(m[1], "{key}", hookKey("one", "open"), 1)
+		a := open(t).do(t, http.MethodPost, target, strings.NewReader(strings.ReplaceAll(m[3], "THE-API-KEY", keyOne)), headers...)
 		require.Equal(t, want, a.Code, "%s: %s", m[3], a.Body.String())
 		if m[1] == "/v1/events" {
 			require.Empty(t, a.at("rejected"))

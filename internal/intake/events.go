@@ -191,7 +191,7 @@ func (h *Handler) authenticate(ctx context.Context, c *call, key string) *wrong 
 			e := wrongTooOften()
 			return &e
 		}
-		c.workspace, c.key = ws, entry
+		c.workspace, c.key, c.source = ws, entry, entry.Name
 		return nil
 	}
 	e := wrongKey(key == "")
@@ -244,7 +244,7 @@ func (h *Handler) notRecorded(ctx context.Context, c *call, err error) wrong {
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil: // the caller has gone before its turn came
 		return wrongBusy()
 	}
-	h.c.Log.ErrorContext(ctx, "events could not be written", "workspace", c.workspace.Name, "route", c.route.String(),
+	h.c.Log.ErrorContext(ctx, "what came in could not be written", "workspace", c.workspace.Name, "route", c.route.String(),
 		"error", fmt.Sprintf("%.500s", err.Error()))
 	return wrongDown()
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/capiloop/capiloop/internal/platform"
 	"github.com/capiloop/capiloop/internal/platform/meta"
 	"github.com/capiloop/capiloop/internal/record"
+	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
 )
 
@@ -81,25 +82,30 @@ func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *doo
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	applied, err := s.ApplyFile(tb.Context(), []store.FileWorkspace{
-		{Name: "one", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetOne, Live: true}}},
-		{Name: "two", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetTwo, Live: true}}},
+		{Name: "one", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetOne, Live: true}}, Sources: fileSources("one")},
+		{Name: "two", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetTwo, Live: true}}, Sources: fileSources("two")},
 	})
 	require.NoError(tb, err)
+	master, err := secret.LoadMaster(filepath.Join(tb.TempDir(), "master.key"), os.LookupEnv)
+	require.NoError(tb, err)
 	workspace := func(name, key, dataset string) *config.Workspace {
+		ring, _ := master.NewRing(applied.Workspaces[name])
 		return &config.Workspace{
 			ID: applied.Workspaces[name], Name: name, Country: "US", APIKeys: []config.APIKey{config.NewAPIKey("shop", key)},
 			Datasets: []*config.Dataset{{Destination: applied.Destinations[config.Meta+"/"+dataset]}},
+			Ring:     ring, MergeWindow: time.Hour, Sources: sourcesOf(name, applied),
 		}
 	}
 	d := &door{store: s, one: workspace("one", keyOne, datasetOne), two: workspace("two", keyTwo, datasetTwo), log: &buffer{}, metrics: prometheus.NewRegistry()}
 	settings, err := config.NewSnapshot(d.one, d.two)
 	require.NoError(tb, err)
+	ids := ledger.NewIDs(s.Node(), clock.Now)
 	d.recorder = record.New(record.Config{
 		Store: s, Platforms: map[string]platform.Platform{config.Meta: meta.New(meta.Config{})},
-		IDs: ledger.NewIDs(s.Node(), clock.Now), Clock: clock, Fingerprint: []byte("a fingerprint's key for tests"),
+		IDs: ids, Clock: clock, Fingerprint: []byte("a fingerprint's key for tests"),
 	})
 	d.config = intake.Config{
-		Recorder: d.recorder, Settings: config.NewLive(settings), Clock: clock, Metrics: d.metrics,
+		Recorder: d.recorder, Leads: d.recorder, Inbox: s, IDs: ids, Forms: kinds(), Settings: config.NewLive(settings), Clock: clock, Metrics: d.metrics,
 		Log: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {
@@ -118,15 +124,21 @@ type answer struct {
 // do sends a request; headers are pairs. Every answer must be JSON.
 func (d *door) do(tb testing.TB, method, target string, body io.Reader, headers ...string) answer {
 	tb.Helper()
+	a := d.call(method, target, body, headers...)
+	if method != http.MethodHead {
+		require.NoError(tb, json.Unmarshal(a.Body.Bytes(), &a.parsed), a.Body.String())
+	}
+	return a
+}
+
+// call is do for answers that need not be JSON.
+func (d *door) call(method, target string, body io.Reader, headers ...string) answer {
 	r := httptest.NewRequest(method, target, body)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	a := answer{ResponseRecorder: httptest.NewRecorder()}
 	d.ServeHTTP(a, r)
-	if method != http.MethodHead {
-		require.NoError(tb, json.Unmarshal(a.Body.Bytes(), &a.parsed), a.Body.String())
-	}
 	return a
 }
 

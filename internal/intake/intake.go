@@ -51,6 +51,7 @@ type Handler struct {
 	c       Config
 	peers   peers
 	guesses *guesses
+	floods  *floods
 	metrics *metrics
 }
 
@@ -59,7 +60,7 @@ func New(c Config) *Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{c: c, peers: newPeers(c.TrustedProxies), guesses: newGuesses(), metrics: newMetrics(c.Metrics)}
+	return &Handler{c: c, peers: newPeers(c.TrustedProxies), guesses: newGuesses(), floods: newFloods(), metrics: newMetrics(c.Metrics)}
 }
 
 // call is one request on its way through the handler, with what may be said of it.
@@ -71,6 +72,7 @@ type call struct {
 	peer      netip.Addr
 	workspace *config.Workspace
 	key       *config.APIKey
+	source    string // what the book calls where it came from
 	tally     tally
 }
 
@@ -134,6 +136,8 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 		return h.dropIn(ctx, c)
 	case routeLeads:
 		return h.leads(ctx, c)
+	case routeConsent:
+		return h.consent(ctx, c)
 	case routeWebhook:
 		return h.webhook(ctx, c)
 	case routeGraphOther:
@@ -166,7 +170,7 @@ func (h *Handler) failure(c *call, e wrong) reply {
 func (h *Handler) log(ctx context.Context, c *call, status int, took time.Duration) {
 	args := []any{"method", c.Method, "route", c.route.String(), "status", status, "took", took, "caller", c.peer.String()}
 	if c.workspace != nil {
-		args = append(args, "workspace", c.workspace.Name, "source", c.key.Name,
+		args = append(args, "workspace", c.workspace.Name, "source", c.source,
 			"accepted", c.tally.accepted, "duplicates", c.tally.duplicates, "rejected", c.tally.rejected)
 	}
 	h.c.Log.DebugContext(ctx, "request", args...)

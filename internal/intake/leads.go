@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/capiloop/capiloop/capi"
 	leadapi "github.com/capiloop/capiloop/internal/leadform/api"
@@ -54,15 +55,17 @@ func (h *Handler) leads(ctx context.Context, c *call) reply {
 		raw, e = readJSON(raw)
 	}
 	if e != nil {
+		e.fix = strings.Replace(e.fix, example, leadExample, 1)
 		return e.reply()
 	}
 	items, several, e := leadItems(raw)
 	if e != nil {
 		return e.reply()
 	}
+	once := onceOnly{key: key, body: sha256.Sum256(raw), several: several}
 	answers := make([]leadAnswer, len(items))
 	for i, item := range items {
-		a, err := h.lead(ctx, c, item, i, key, several)
+		a, err := h.lead(ctx, c, item, i, once)
 		if err != nil {
 			return h.notRecorded(ctx, c, err).reply() // those before are kept; sent again they are known
 		}
@@ -80,13 +83,16 @@ func leadItems(raw []byte) (items [][]byte, several bool, e *wrong) {
 		if e != nil {
 			return nil, false, e
 		}
+		if !has && len(raw) > maxOne {
+			return nil, false, &wrong{http.StatusRequestEntityTooLarge, "too_large", "the lead is larger than 1 MiB (1048576 bytes)", "send shorter answers", ""}
+		}
 		if !has {
 			return [][]byte{raw}, false, nil
 		}
 		list = data
 	}
 	if list[0] != '[' {
-		return nil, false, &wrong{http.StatusUnprocessableEntity, capi.ProblemWrongType, "want a lead or a list of leads, got " + shape(list), `send {"data":[{…},{…}]}`, "data"}
+		return nil, false, &wrong{http.StatusUnprocessableEntity, capi.ProblemWrongType, "want a lead or a list of leads, got " + shape(list), leadExample, "data"}
 	}
 	eachElement(list, func(value []byte) bool {
 		items = append(items, value)
@@ -96,12 +102,22 @@ func leadItems(raw []byte) (items [][]byte, several bool, e *wrong) {
 	case len(items) > maxEvents:
 		return nil, true, &wrong{http.StatusRequestEntityTooLarge, "too_many_leads", "the request holds more than 1000 leads", "split it into several requests", "data"}
 	case len(items) == 0:
-		return nil, true, &wrong{http.StatusUnprocessableEntity, "no_leads", "the list holds no lead", `send {"data":[{"email":"jane@example.com"}]}`, "data"}
+		return nil, true, &wrong{http.StatusUnprocessableEntity, "no_leads", "the list holds no lead", leadExample, "data"}
 	}
 	return items, true, nil
 }
 
-func (h *Handler) lead(ctx context.Context, c *call, raw []byte, index int, key string, several bool) (leadAnswer, error) {
+// leadExample stands in the fix of every body that cannot be read.
+const leadExample = `send a lead such as {"lead_id":"1234567890123456","platform":"meta","email":"jane@example.com"}, or {"data":[…]} with several`
+
+// onceOnly is the Idempotency-Key of a request, with the SHA-256 of its body.
+type onceOnly struct {
+	key     string // "": there is none
+	body    [32]byte
+	several bool
+}
+
+func (h *Handler) lead(ctx context.Context, c *call, raw []byte, index int, once onceOnly) (leadAnswer, error) {
 	a := leadAnswer{Index: index}
 	lead, problems := leadapi.Decode(raw, h.c.Clock.Now())
 	for _, p := range problems {
@@ -115,27 +131,35 @@ func (h *Handler) lead(ctx context.Context, c *call, raw []byte, index int, key 
 	lead.Source, lead.Kind = c.key.Name, leadapi.Name
 	var done record.LeadResult
 	var err error
-	if key == "" {
+	if key := once.key; key == "" {
 		done, err = h.c.Leads.Lead(ctx, c.workspace, &lead)
 	} else {
-		if several {
+		if once.several {
 			key = fmt.Sprintf("%s#%d", key, index)
 		}
-		done, err = h.c.Leads.LeadOnce(ctx, c.workspace, &lead, key, sha256.Sum256(raw))
+		done, err = h.c.Leads.LeadOnce(ctx, c.workspace, &lead, key, once.body)
 	}
 	if err != nil {
 		return a, err
 	}
 	a.ID, a.URL, a.State = done.ID.String(), h.c.PublicURL+leadsPath+"/"+done.ID.String(), "created"
-	c.tally.accepted++
-	if done.Duplicate {
+	c.tally.lead(done)
+	switch {
+	case done.Duplicate:
 		a.State = "known"
-		c.tally.accepted--
-		c.tally.duplicates++
-	} else if done.Merged {
+	case done.Merged:
 		a.State = "merged"
 	}
 	return a, nil
+}
+
+// lead counts a lead that was recorded.
+func (t *tally) lead(done record.LeadResult) {
+	if done.Duplicate {
+		t.duplicates++
+	} else {
+		t.accepted++
+	}
 }
 
 // answerLeads answers 201 if a lead is new, 200 if all were known, 422 if none could
@@ -158,7 +182,7 @@ func answerLeads(answers []leadAnswer, several bool) reply {
 	if !several {
 		body = answers[0]
 		if rejected == 1 {
-			p := answers[0].Problems[0]
+			p := firstAnswer(answers[0].Problems)
 			body = map[string]any{"error": map[string]string{"code": p.Code, "message": p.Reason, "fix": p.Fix, "field": p.Field}, "problems": answers[0].Problems}
 		}
 	}
@@ -167,4 +191,14 @@ func answerLeads(answers []leadAnswer, several bool) reply {
 		return wrong{http.StatusInternalServerError, "internal", "the answer could not be written; the leads were taken", "look them up by their ids", ""}.reply()
 	}
 	return reply{status: status, body: b}
+}
+
+// firstAnswer returns the problem for which a lead was rejected.
+func firstAnswer(list []problemAnswer) problemAnswer {
+	for _, p := range list {
+		if p.Level == capi.SeverityError.String() {
+			return p
+		}
+	}
+	return list[0]
 }

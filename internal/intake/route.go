@@ -15,6 +15,7 @@ const (
 	routeGraph            // POST /{version}/{dataset}/events, and without version
 	routeGateway          // POST /capi/{dataset}/events
 	routeLeads            // POST /v1/leads
+	routeConsent          // POST /v1/consent
 	routeWebhook          // GET and POST /webhooks/{key}
 	routeGraphOther       // what Meta's SDKs may call besides, and what else lies under a version of Graph
 )
@@ -23,7 +24,7 @@ const eventsPath = "/v1/events"
 
 // Routes lists what this package serves, as the OpenAPI file names it.
 func Routes() []string {
-	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, webhookPrefix + "{key}"}
+	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, consentPath, webhookPrefix + "{key}"}
 }
 
 // String names the route as the metrics and the log do.
@@ -37,6 +38,8 @@ func (r route) String() string {
 		return "/capi/{dataset}/events"
 	case routeLeads:
 		return leadsPath
+	case routeConsent:
+		return consentPath
 	case routeWebhook:
 		return webhookPrefix + "{key}"
 	case routeGraphOther:
@@ -57,11 +60,13 @@ func Owns(path string) bool {
 // routeOf takes a path apart. Graph's versions always have a minor number, which
 // keeps them apart from our /v1.
 func routeOf(path string) (r route, dataset string) {
-	if path == eventsPath {
+	switch path {
+	case eventsPath:
 		return routeEvents, ""
-	}
-	if path == leadsPath {
+	case leadsPath:
 		return routeLeads, ""
+	case consentPath:
+		return routeConsent, ""
 	}
 	if strings.HasPrefix(path, webhookPrefix) && len(path) > len(webhookPrefix) {
 		return routeWebhook, ""

@@ -1,12 +1,14 @@
 package intake
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
 
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/leadform"
+	"github.com/capiloop/capiloop/internal/leadform/website"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/record"
 	"github.com/capiloop/capiloop/internal/store"
@@ -16,6 +18,7 @@ import (
 type LeadRecorder interface {
 	Lead(ctx context.Context, ws *config.Workspace, l *ledger.Lead) (record.LeadResult, error)
 	LeadOnce(ctx context.Context, ws *config.Workspace, l *ledger.Lead, key string, body [32]byte) (record.LeadResult, error)
+	Consent(ctx context.Context, ws *config.Workspace, d record.Decision) (record.ConsentResult, error)
 }
 
 // Inbox keeps notices of leads that are read later.
@@ -42,20 +45,26 @@ func (h *Handler) webhook(ctx context.Context, c *call) reply {
 	if e != nil {
 		return e.reply()
 	}
-	c.workspace = ws
+	c.workspace, c.source = ws, source.Name
 	got := h.c.Forms[source.Kind].Receive(leadform.Request{
 		Method: c.Method, URL: h.publicURL(c), Query: c.URL.Query(), Header: c.Header, Body: body, Peer: c.peer,
 	}, formSource(ws, source), h.c.Clock.Now())
-	if err := h.keep(ctx, ws, source, &got); err != nil {
+	if len(got.Leads) > 0 && source.Kind == website.Name && !h.floods.allow(source.ID, c.peer, h.c.Clock.Now()) {
+		a := wrongFlood().reply()
+		a.headers = got.Answer.Headers // or the page could not read the answer
+		return a
+	}
+	if err := h.keep(ctx, c, ws, source, &got); err != nil {
 		a := h.notRecorded(ctx, c, err).reply()
 		if got.Busy != 0 {
 			a.status = got.Busy
 		}
+		a.headers = got.Answer.Headers
 		return a
 	}
-	c.tally.accepted += len(got.Leads) + len(got.Notices)
 	return reply{
-		status: got.Answer.Status, body: got.Answer.Body, contentType: got.Answer.ContentType, location: got.Answer.Location, headers: got.Answer.Headers,
+		status: got.Answer.Status, body: got.Answer.Body, contentType: cmp.Or(got.Answer.ContentType, "text/plain; charset=utf-8"),
+		location: got.Answer.Location, headers: got.Answer.Headers,
 	}
 }
 
@@ -74,13 +83,15 @@ func formSource(ws *config.Workspace, s *config.Source) leadform.Source {
 }
 
 // keep writes down what a request brought.
-func (h *Handler) keep(ctx context.Context, ws *config.Workspace, source *config.Source, got *leadform.Received) error {
+func (h *Handler) keep(ctx context.Context, c *call, ws *config.Workspace, source *config.Source, got *leadform.Received) error {
 	for i := range got.Leads {
 		l := &got.Leads[i]
 		l.Source, l.Kind = source.Name, source.Kind
-		if _, err := h.c.Leads.Lead(ctx, ws, l); err != nil {
+		done, err := h.c.Leads.Lead(ctx, ws, l)
+		if err != nil {
 			return err
 		}
+		c.tally.lead(done)
 	}
 	if len(got.Notices) == 0 {
 		return nil
@@ -100,7 +111,12 @@ func (h *Handler) keep(ctx context.Context, ws *config.Workspace, source *config
 			ID: h.c.IDs.Next(), Workspace: w.ID, Source: s.ID, Key: n.Key, Deleted: n.Deleted, Body: n.Body, At: now,
 		})
 	}
-	_, err := h.c.Inbox.AddNotices(ctx, notices)
+	if len(notices) == 0 {
+		return nil
+	}
+	fresh, err := h.c.Inbox.AddNotices(ctx, notices)
+	c.tally.accepted += fresh
+	c.tally.duplicates += len(notices) - fresh
 	return err
 }
 

@@ -36,7 +36,7 @@ func (e wrong) reply() reply {
 }
 
 func wrongMethod() wrong {
-	return wrong{http.StatusMethodNotAllowed, "method_not_allowed", "this route takes POST only", "send the events with POST", ""}
+	return wrong{http.StatusMethodNotAllowed, "method_not_allowed", "this route takes POST only", "send it with POST", ""}
 }
 
 func wrongKey(missing bool) wrong {
@@ -62,7 +62,7 @@ func wrongBusy() wrong {
 
 func wrongDown() wrong {
 	return wrong{
-		http.StatusServiceUnavailable, "storage_unavailable", "the events could not be written to disk; nothing of this request was taken",
+		http.StatusServiceUnavailable, "storage_unavailable", "the request could not be written to disk; nothing of this request was taken",
 		"send it again in a second", "",
 	}
 }
