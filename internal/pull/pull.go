@@ -130,13 +130,21 @@ func (p *Puller) fetch(ctx context.Context, n store.Notice) error {
 // platformOf says which platform's lead ids a kind of source has.
 var platformOf = map[string]string{"meta_leads": "meta", "linkedin_leads": "linkedin", "google_leads": "google", "tiktok_leads": "tiktok"}
 
+// eraseTries is how often a lead is looked for that was taken back: its own notice may
+// be on its way at the same moment.
+const eraseTries = 3
+
 // erase forgets a lead that the person took back at the platform.
 func (p *Puller) erase(ctx context.Context, ws *config.Workspace, source *config.Source, n store.Notice) error {
 	id, err := p.c.Store.FindLead(ctx, ws.ID, ws.Ring.Index("lead/"+platformOf[source.Kind], n.Key))
 	if err == nil {
 		err = p.c.Store.EraseLead(ctx, ws.ID, id, p.c.Clock.Now())
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound) && n.Tries < eraseTries:
+		again := p.c.Clock.Now().Add(ledger.Backoff(n.Tries+1, 0))
+		return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, ledger.Backlog, again, source.Name, false)
+	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
 	}
 	return p.c.Store.SettleNotice(ctx, n, store.NoticeDone, ledger.None, time.Time{}, source.Name, false)
