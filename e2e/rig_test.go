@@ -34,6 +34,10 @@ type setup struct {
 	speed    float64
 	graph    capitest.Options
 	data     string // the data folder; "": a new one
+	country  string // of the workspace; "": KZ
+	lines    string // further lines of the workspace's configuration
+	private  []string
+	level    string // of the log; "": debug
 }
 
 // rig is a server with the stand-in for Graph in Meta's place.
@@ -48,6 +52,10 @@ type rig struct {
 	config   string
 	server   atomic.Pointer[process]
 	seen     *buffer // every answer and output
+	country  string
+	lines    string   // further ones of the workspace
+	private  []string // what must never be seen, beside the usual
+	level    string
 }
 
 // newRig makes a rig and starts its server. When the test ends, everything that was
@@ -62,6 +70,14 @@ func newRig(t *testing.T, s setup) *rig {
 	}
 	home := folder(t)
 	r := &rig{t: t, clock: newClock(s.speed), home: home, data: filepath.Join(home, "data"), config: filepath.Join(home, "shop.yaml"), seen: &buffer{}}
+	r.country, r.lines, r.private = s.country, s.lines, s.private
+	if r.country == "" {
+		r.country = "KZ"
+	}
+	// At this level most is said, and what must not be said would be too.
+	if r.level = s.level; r.level == "" {
+		r.level = "debug"
+	}
 	if s.data != "" {
 		r.data = s.data
 	}
@@ -98,11 +114,12 @@ func folder(t *testing.T) string {
 func (r *rig) configure(t *testing.T, datasets ...string) {
 	t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "listen: 127.0.0.1:0\ngraph: {url: %q}\nworkspaces:\n  - name: shop\n    country: KZ\n    currency: KZT\n", r.graphURL)
+	fmt.Fprintf(&b, "listen: 127.0.0.1:0\ngraph: {url: %q}\nworkspaces:\n  - name: shop\n    country: %s\n    currency: KZT\n", r.graphURL, r.country)
 	fmt.Fprintf(&b, "    api_keys: [\"${SHOP_KEY}\"]\n    datasets:\n")
 	for _, id := range datasets {
 		fmt.Fprintf(&b, "      - {id: %q, token: \"${SHOP_TOKEN}\", app_secret: \"${SHOP_SECRET}\"}\n", id)
 	}
+	b.WriteString(strings.ReplaceAll(r.lines, "GRAPH", r.graphURL))
 	require.NoError(t, os.WriteFile(r.config, []byte(b.String()), 0o600))
 }
 
@@ -119,8 +136,7 @@ func (r *rig) env() []string {
 // serve launches a server without waiting for it.
 func (r *rig) serve(t *testing.T, args ...string) *process {
 	t.Helper()
-	// At this level most is said, and what must not be said would be too.
-	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--log-level", "debug", "--test-clock", r.clock.flag()}, args...)
+	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--log-level", r.level, "--test-clock", r.clock.flag()}, args...)
 	return launch(t, r.home, r.env(), args...)
 }
 
@@ -176,6 +192,8 @@ func (r *rig) end(t *testing.T) {
 			}
 		}
 		p.stop(t)
+		r.keep(p)
+	} else if p != nil { // it ended by itself, or a test has stopped it
 		r.keep(p)
 	}
 	if t.Failed() {

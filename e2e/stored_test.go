@@ -25,6 +25,11 @@ const (
 	rawPhone  = "77015550142"
 )
 
+// unwanted is what must be found nowhere.
+func (r *rig) unwanted() []string {
+	return append([]string{metaToken, appSecret, apiKey, rawDomain, rawPhone}, r.private...)
+}
+
 // searchSaid looks through logs, outputs and answers.
 func (r *rig) searchSaid(t *testing.T) {
 	t.Helper()
@@ -32,7 +37,7 @@ func (r *rig) searchSaid(t *testing.T) {
 	if strings.Contains(said, "panic") || strings.Contains(said, "goroutine ") {
 		t.Errorf("the server panicked:\n%s", said[max(0, len(said)-20000):])
 	}
-	for _, s := range []string{metaToken, appSecret, apiKey, rawDomain, rawPhone} {
+	for _, s := range r.unwanted() {
 		if i := strings.Index(said, s); i >= 0 {
 			t.Errorf("%q was said: …%s…", s, said[max(0, i-200):min(len(said), i+200)])
 		}
@@ -44,7 +49,7 @@ func (r *rig) searchSaid(t *testing.T) {
 func (r *rig) searchStored(t *testing.T) {
 	t.Helper()
 	var unwanted [][]byte
-	for _, s := range []string{metaToken, appSecret, apiKey, rawDomain, rawPhone} {
+	for _, s := range r.unwanted() {
 		unwanted = append(unwanted, []byte(s), []byte(hex.EncodeToString([]byte(s))))
 	}
 	check := func(place string, b []byte) {

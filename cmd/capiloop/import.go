@@ -18,8 +18,12 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
-// importBatch is how many leads go to the server at once.
-const importBatch = 100
+// importBatch is how many leads go to the server at once, and importBytes how long
+// they may be: the server reads requests of 64 KiB from commands.
+const (
+	importBatch = 100
+	importBytes = 48 << 10
+)
 
 // importer reads a file of leads and has them recorded.
 type importer struct {
@@ -176,6 +180,7 @@ func (i *importer) read(ctx context.Context, f io.Reader, size int64, record fun
 	defer bar.end()
 	var batch []ledger.Lead
 	var mark csv.Mark
+	held := 0
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -183,7 +188,7 @@ func (i *importer) read(ctx context.Context, f io.Reader, size int64, record fun
 		if err := record(ctx, batch); err != nil {
 			return err
 		}
-		batch = batch[:0]
+		batch, held = batch[:0], 0
 		bar.show(counted.n, i.total.Seen)
 		if done == nil {
 			return nil
@@ -209,15 +214,26 @@ func (i *importer) read(ctx context.Context, f io.Reader, size int64, record fun
 			bar.end()
 			fmt.Fprintln(i.errOut, "warning:", w)
 		}
-		i.total.Seen++
-		batch, mark = append(batch, row.Lead), row.Mark
-		if len(batch) == importBatch {
+		long := lengthOf(&row.Lead)
+		if len(batch) == importBatch || held+long > importBytes {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
+		i.total.Seen++
+		batch, mark = append(batch, row.Lead), row.Mark
+		held += long
 	}
 	return flush()
+}
+
+// lengthOf is how long a lead is on its way to the server.
+func lengthOf(l *ledger.Lead) int {
+	b, err := json.Marshal(l)
+	if err != nil { // texts, numbers and times always encode
+		return 0
+	}
+	return len(b)
 }
 
 func readMark(path string) csv.Mark {
@@ -228,10 +244,14 @@ func readMark(path string) csv.Mark {
 	return m
 }
 
+// writeMark replaces the mark at once, for an import may be killed at any moment.
 func writeMark(path string, m csv.Mark) error {
 	b, err := json.Marshal(m)
 	if err == nil {
-		err = os.WriteFile(path, b, 0o600)
+		err = os.WriteFile(path+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
 		return fmt.Errorf("remember how far the import came: %w", err)

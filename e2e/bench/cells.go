@@ -39,13 +39,14 @@ func groups() []group {
 		{"postgres", false, (*bench).postgresCells},
 		{"start", false, (*bench).startCells},
 		{"hash", false, (*bench).hash},
+		{"leads", false, (*bench).leadCells},
 		{"peers", false, (*bench).peerCells},
 		{"growth", true, (*bench).growth},
 	}
 }
 
 func groupNames() []string {
-	return []string{"floor", "single", "hundred", "latency", "postgres", "start", "hash", "peers", "growth"}
+	return []string{"floor", "single", "hundred", "latency", "postgres", "start", "hash", "leads", "peers", "growth"}
 }
 
 func (b *bench) measure(ctx context.Context) error {
