@@ -39,4 +39,3 @@ func (a *App) crmAccount(ctx context.Context, ws *config.Workspace, c *config.CR
 	}
 	return account
 }
-

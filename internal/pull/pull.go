@@ -140,11 +140,10 @@ func (p *Puller) erase(ctx context.Context, ws *config.Workspace, source *config
 	if err == nil {
 		err = p.c.Store.EraseLead(ctx, ws.ID, id, p.c.Clock.Now())
 	}
-	switch {
-	case errors.Is(err, store.ErrNotFound) && n.Tries < eraseTries:
+	if missing := errors.Is(err, store.ErrNotFound); missing && n.Tries < eraseTries {
 		again := p.c.Clock.Now().Add(ledger.Backoff(n.Tries+1, 0))
 		return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, ledger.Backlog, again, source.Name, false)
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	} else if err != nil && !missing {
 		return err
 	}
 	return p.c.Store.SettleNotice(ctx, n, store.NoticeDone, ledger.None, time.Time{}, source.Name, false)
