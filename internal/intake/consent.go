@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/capiloop/capiloop/capi"
@@ -85,7 +86,7 @@ func readDecision(raw []byte) (d record.Decision, e *wrong) {
 		e = &wrong{http.StatusUnprocessableEntity, "no_decision", "the decision is missing", "send granted: false to withdraw, true to give again", "granted"}
 	case d.LeadID+d.Email+d.Phone+d.ExternalID == "":
 		e = &wrong{http.StatusUnprocessableEntity, "no_identity", "nothing says whose decision it is", consentExample, ""}
-	case d.Platform != "" && (d.LeadID == "" || !strings.Contains(" meta google tiktok linkedin ", " "+d.Platform+" ")):
+	case d.Platform != "" && (d.LeadID == "" || !slices.Contains([]string{"meta", "google", "tiktok", "linkedin"}, d.Platform)):
 		e = &wrong{http.StatusUnprocessableEntity, "unknown_platform", "platform says whose lead_id it is", "send meta, google, tiktok or linkedin beside a lead_id, or leave it out", "platform"}
 	}
 	return d, e

@@ -3,7 +3,10 @@ package intake_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -95,4 +98,32 @@ func TestADecisionThatCannotBeRead(t *testing.T) {
 	}
 	require.Equal(t, http.StatusUnauthorized, d.do(t, http.MethodPost, "/v1/consent", nil).Code)
 	require.Equal(t, http.StatusMethodNotAllowed, d.do(t, http.MethodGet, "/v1/consent", nil).Code)
+}
+
+// An event that was judged before the withdrawal and is written after it is found, too.
+func TestAWithdrawalAmidEvents(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				_ = d.call(http.MethodPost, "/v1/events", strings.NewReader(person(fmt.Sprint(n, "-", i), "em", "ana@example.com")),
+					"Authorization", "Bearer "+keyOne, "Content-Type", "application/json")
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return len(d.views(t)) > 20 }, 10*time.Second, time.Millisecond)
+	require.Equal(t, http.StatusOK, d.send(t, "/v1/consent", `{"email":"ana@example.com","granted":false}`).Code)
+	close(stop)
+	wg.Wait()
+	book := d.book(t)
+	require.Positive(t, book.Received)
+	require.Equal(t, book.Received, book.By[ledger.Skipped][ledger.NoConsent], "none waits")
 }

@@ -34,8 +34,9 @@ type ConsentResult struct {
 // phones of the leads that these lead to. Leads still go into CRMs: that is no
 // advertising.
 //
-// An event that is being recorded or sent at this very moment may still go, and one
-// whose e-mail or phone the workspace's keys keep at home is found only by what leaves.
+// An event that is being sent at this very moment goes, and so may one that another
+// node records within the next seconds. A waiting event whose e-mail or phone the
+// workspace's keys keep at home is found only by what leaves.
 func (r *Recorder) Consent(ctx context.Context, ws *config.Workspace, d Decision) (ConsentResult, error) {
 	p, problems := d.person(ws.Country)
 	if len(problems) > 0 {
@@ -82,7 +83,7 @@ func personOf(l *ledger.Lead, country string) *person {
 	put(&p.emails, email)
 	put(&p.phones, phone)
 	if l.ExternalID != "" {
-		p.take(capi.KeyExternalID, l.ExternalID, capi.Locale{})
+		_ = p.take(capi.KeyExternalID, l.ExternalID, capi.Locale{}) // as it came it is taken in any case
 	}
 	if l.Platform == "meta" {
 		put(&p.leadIDs, l.LeadID)

@@ -99,6 +99,8 @@ type Outcome struct {
 func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 	now := r.c.Clock.Now()
 	results := make([]Result, len(q.Items))
+	release := r.c.Store.HoldConsent()
+	defer release()
 	var err error
 	if q.withdrawn, err = r.c.Store.Withdrawn(ctx, q.Workspace.ID); err != nil {
 		return nil, fmt.Errorf("record for workspace %s: %w", q.Workspace.Name, err)

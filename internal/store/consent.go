@@ -40,6 +40,7 @@ func (s *Store) SetConsent(ctx context.Context, c *Consent, carries func(payload
 	})
 	if err == nil {
 		s.withdrawals.forget(c.Workspace)
+		s.withdrawals.settle()
 		if !c.Granted && carries != nil {
 			events, err = s.skipWaiting(ctx, c.Workspace, carries)
 		}
@@ -184,6 +185,23 @@ type withdrawals struct {
 	sets    map[int64]Withdrawn
 	version string    // of the table, when it was looked at last
 	looked  time.Time // when that was
+
+	// recording is held by who asks and then records, so that a withdrawal can wait for
+	// those that asked before it: what they record waits by then, and is found.
+	recording sync.RWMutex
+}
+
+// settle waits until what was judged by an older set is on disk.
+func (w *withdrawals) settle() {
+	w.recording.Lock()
+	defer w.recording.Unlock()
+}
+
+// HoldConsent is called before Withdrawn by who records what it judges by the answer;
+// release is called once that is on disk.
+func (s *Store) HoldConsent() (release func()) {
+	s.withdrawals.recording.RLock()
+	return s.withdrawals.recording.RUnlock
 }
 
 func (w *withdrawals) forget(ws int64) {
