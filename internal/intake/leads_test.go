@@ -55,7 +55,7 @@ func TestALeadIsCreatedThenKnown(t *testing.T) {
 func TestTheSamePersonByAnotherSourceIsMerged(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	site := d.call(http.MethodPost, hook("one", "open"), strings.NewReader(`{"name":"Ana Example","email":"ana.lead@example.com"}`), "Content-Type", "application/json")
+	site := d.call(http.MethodPost, hook("open"), strings.NewReader(`{"name":"Ana Example","email":"ana.lead@example.com"}`), "Content-Type", "application/json")
 	require.Equal(t, http.StatusOK, site.Code, site.Body.String())
 	a := d.send(t, "/v1/leads", `{"email":" ANA.lead@example.com","phone":"+1 202 555 0143"}`)
 	require.Equal(t, http.StatusOK, a.Code)

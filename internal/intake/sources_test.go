@@ -45,8 +45,8 @@ func testSources() []testSource {
 	}
 }
 
-// hook is the address of a source.
-func hook(workspace, name string) string { return "/webhooks/" + hookKey(workspace, name) }
+// hook is the address of a source of workspace one.
+func hook(name string) string { return "/webhooks/" + hookKey("one", name) }
 
 func hookKey(workspace, name string) string { return workspace + "-" + name + "-0123456789abcdefghij" }
 

@@ -39,7 +39,7 @@ func (d *door) notices(t *testing.T, ws *config.Workspace) int64 {
 }
 
 func (d *door) deliverMeta(body []byte, signature string) answer {
-	return d.call(http.MethodPost, hook("one", "forms"), bytes.NewReader(body), "Content-Type", "application/json", "X-Hub-Signature-256", signature)
+	return d.call(http.MethodPost, hook("forms"), bytes.NewReader(body), "Content-Type", "application/json", "X-Hub-Signature-256", signature)
 }
 
 func TestAMetaWebhookIsAnsweredAfterItsNoticesAreOnDisk(t *testing.T) {
@@ -88,7 +88,7 @@ func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	d := open(t)
 	ask := func(token string) answer {
-		return d.call(http.MethodGet, hook("one", "forms")+"?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, nil)
+		return d.call(http.MethodGet, hook("forms")+"?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token="+token, nil)
 	}
 	a := ask(metaVerify)
 	require.Equal(t, http.StatusOK, a.Code)
@@ -96,7 +96,7 @@ func TestHandshakes(t *testing.T) {
 	require.Equal(t, "text/plain", a.Header().Get("Content-Type"))
 	require.Equal(t, http.StatusForbidden, ask("wrong").Code)
 
-	a = d.call(http.MethodGet, hook("one", "linkedin")+"?challengeCode=890e4665-4dfe-4ab1-b689-ed553bceeed0&applicationId=12345678", nil)
+	a = d.call(http.MethodGet, hook("linkedin")+"?challengeCode=890e4665-4dfe-4ab1-b689-ed553bceeed0&applicationId=12345678", nil)
 	require.Equal(t, http.StatusOK, a.Code)
 	require.JSONEq(t, string(sample(t, "linkedin", "linkedin-challenge-response.json")), a.Body.String())
 }
@@ -104,12 +104,12 @@ func TestHandshakes(t *testing.T) {
 func TestAnAddressThatIsNobodys(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	for _, path := range []string{"/webhooks/nobody", hook("one", "forms") + "x", hook("one", "forms") + "/x"} {
+	for _, path := range []string{"/webhooks/nobody", hook("forms") + "x", hook("forms") + "/x"} {
 		a := d.do(t, http.MethodPost, path, strings.NewReader("{}"))
 		require.Equal(t, http.StatusNotFound, a.Code, path)
 		require.Equal(t, "no_such_source", a.at("error", "code"))
 	}
-	a := d.do(t, http.MethodDelete, hook("one", "forms"), nil)
+	a := d.do(t, http.MethodDelete, hook("forms"), nil)
 	require.Equal(t, http.StatusMethodNotAllowed, a.Code)
 	require.Equal(t, "GET, POST", a.Header().Get("Allow"))
 	require.NotContains(t, d.log.String(), "0123456789abcdefghij", "the address is a secret")
@@ -142,10 +142,10 @@ func TestTheOtherKinds(t *testing.T) {
 					continue // the challenge
 				}
 				for range 2 {
-					a := d.call(http.MethodPost, hook("one", c.kind), strings.NewReader(s.Body), "Content-Type", "application/json", c.header, s.Header[c.header])
+					a := d.call(http.MethodPost, hook(c.kind), strings.NewReader(s.Body), "Content-Type", "application/json", c.header, s.Header[c.header])
 					require.Equal(t, http.StatusOK, a.Code, a.Body.String())
 				}
-				a := d.call(http.MethodPost, hook("one", c.kind), strings.NewReader(s.Body+" "), "Content-Type", "application/json", c.header, s.Header[c.header])
+				a := d.call(http.MethodPost, hook(c.kind), strings.NewReader(s.Body+" "), "Content-Type", "application/json", c.header, s.Header[c.header])
 				require.Equal(t, http.StatusUnauthorized, a.Code)
 				break
 			}
@@ -158,11 +158,11 @@ func TestTheOtherKinds(t *testing.T) {
 		d := open(t)
 		body := sample(t, "google", "google-lead-webhook.json")
 		for range 2 {
-			a := d.do(t, http.MethodPost, hook("one", "google"), bytes.NewReader(body), "Content-Type", "application/json")
+			a := d.do(t, http.MethodPost, hook("google"), bytes.NewReader(body), "Content-Type", "application/json")
 			require.Equal(t, http.StatusOK, a.Code)
 			require.Equal(t, "{}", a.Body.String())
 		}
-		a := d.do(t, http.MethodPost, hook("one", "google"), bytes.NewReader(sample(t, "google", "google-lead-webhook-wrong-key.json")))
+		a := d.do(t, http.MethodPost, hook("google"), bytes.NewReader(sample(t, "google", "google-lead-webhook-wrong-key.json")))
 		require.Equal(t, http.StatusForbidden, a.Code)
 		require.NotEmpty(t, a.at("message"))
 		require.Len(t, d.kept(t, d.one), 1)
@@ -179,30 +179,30 @@ func TestAWebsitesForm(t *testing.T) {
 	d := open(t)
 	const urlencoded = "application/x-www-form-urlencoded"
 	body := string(sample(t, "website", "website-form-urlencoded.txt"))
-	a := d.form(hook("one", "site"), urlencoded, body, "Origin", origin, "Accept", "text/html")
+	a := d.form(hook("site"), urlencoded, body, "Origin", origin, "Accept", "text/html")
 	require.Equal(t, http.StatusSeeOther, a.Code, a.Body.String())
 	require.Equal(t, origin+"/thanks", a.Header().Get("Location"))
 	require.Len(t, d.kept(t, d.one), 1)
 
-	a = d.form(hook("one", "site"), "application/json", `{"email":"b@example.com"}`, "Origin", origin, "Accept", "application/json")
+	a = d.form(hook("site"), "application/json", `{"email":"b@example.com"}`, "Origin", origin, "Accept", "application/json")
 	require.Equal(t, http.StatusOK, a.Code)
 	require.JSONEq(t, `{"ok":true}`, a.Body.String())
 	require.Equal(t, origin, a.Header().Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "Origin", a.Header().Get("Vary"))
 	require.Len(t, d.kept(t, d.one), 2)
 
-	a = d.form(hook("one", "site"), urlencoded, strings.Replace(body, "hp_website=", "hp_website=spam", 1), "Origin", origin, "Accept", "text/html")
+	a = d.form(hook("site"), urlencoded, strings.Replace(body, "hp_website=", "hp_website=spam", 1), "Origin", origin, "Accept", "text/html")
 	require.Equal(t, http.StatusSeeOther, a.Code, "a robot learns nothing")
-	require.Equal(t, http.StatusForbidden, d.form(hook("one", "site"), urlencoded, body, "Origin", "https://evil.example").Code)
-	require.Equal(t, http.StatusForbidden, d.form(hook("one", "site"), urlencoded, body).Code)
+	require.Equal(t, http.StatusForbidden, d.form(hook("site"), urlencoded, body, "Origin", "https://evil.example").Code)
+	require.Equal(t, http.StatusForbidden, d.form(hook("site"), urlencoded, body).Code)
 	require.Len(t, d.kept(t, d.one), 2)
 
-	a = d.call(http.MethodOptions, hook("one", "site"), nil, "Origin", origin, "Access-Control-Request-Method", "POST")
+	a = d.call(http.MethodOptions, hook("site"), nil, "Origin", origin, "Access-Control-Request-Method", "POST")
 	require.Equal(t, http.StatusNoContent, a.Code)
 	require.Equal(t, origin, a.Header().Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "POST", a.Header().Get("Access-Control-Allow-Methods"))
 
-	a = d.form(hook("one", "open"), urlencoded, "email=c@example.com", "Accept", "text/html", "User-Agent", "Mozilla/5.0")
+	a = d.form(hook("open"), urlencoded, "email=c@example.com", "Accept", "text/html", "User-Agent", "Mozilla/5.0")
 	require.Equal(t, http.StatusOK, a.Code)
 	require.Equal(t, "text/plain; charset=utf-8", a.Header().Get("Content-Type"), "a thank-you is no JSON")
 	require.NotContains(t, strings.ToLower(d.log.String()), "example.com")
@@ -217,7 +217,7 @@ func TestOneAddressCannotFloodAForm(t *testing.T) {
 	taken := 0
 	var refused answer
 	for i := range 100 {
-		if a := post(i, hook("one", "site")); a.Code == http.StatusOK {
+		if a := post(i, hook("site")); a.Code == http.StatusOK {
 			taken++
 		} else {
 			refused = a
@@ -229,7 +229,7 @@ func TestOneAddressCannotFloodAForm(t *testing.T) {
 	require.NotEmpty(t, refused.Header().Get("Retry-After"))
 	require.Equal(t, origin, refused.Header().Get("Access-Control-Allow-Origin"), "the page can read why")
 	require.Len(t, d.kept(t, d.one), taken)
-	require.Equal(t, http.StatusOK, post(1, hook("one", "open")).Code, "another form is not held up")
+	require.Equal(t, http.StatusOK, post(1, hook("open")).Code, "another form is not held up")
 }
 
 func TestTheFloodsMemoryIsBounded(t *testing.T) {
@@ -254,8 +254,8 @@ func TestAWebhookWhileNothingCanBeWritten(t *testing.T) {
 	})
 	body := sample(t, "meta", "meta-leadgen-webhook-batch.json")
 	require.Equal(t, http.StatusServiceUnavailable, d.deliverMeta(body, capitest.Sign(metaSecret, body)).Code)
-	require.Equal(t, http.StatusTeapot, d.call(http.MethodPost, hook("one", "google"), nil).Code)
-	a := d.form(hook("one", "site"), "application/json", `{"email":"ana@example.com"}`, "Origin", origin)
+	require.Equal(t, http.StatusTeapot, d.call(http.MethodPost, hook("google"), nil).Code)
+	a := d.form(hook("site"), "application/json", `{"email":"ana@example.com"}`, "Origin", origin)
 	require.Equal(t, http.StatusServiceUnavailable, a.Code)
 	require.NotEmpty(t, a.Header().Get("Retry-After"))
 	require.Equal(t, origin, a.Header().Get("Access-Control-Allow-Origin"))
@@ -268,7 +268,7 @@ func TestWebhooksFromManyAtOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
-			_ = d.form(hook("one", "open"), "application/x-www-form-urlencoded", url.Values{"email": {"a@example.com"}, "submission_id": {"s1"}}.Encode())
+			_ = d.form(hook("open"), "application/x-www-form-urlencoded", url.Values{"email": {"a@example.com"}, "submission_id": {"s1"}}.Encode())
 		})
 	}
 	wg.Wait()

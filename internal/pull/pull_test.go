@@ -3,11 +3,11 @@ package pull_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,7 +43,7 @@ func newForm() *form {
 func (f *form) fill(at time.Time) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	id := fmt.Sprint(987650000000000 + len(f.leads))
+	id := strconv.Itoa(987650000000000 + len(f.leads))
 	f.leads[id] = at
 	f.order = append(f.order, id)
 	return id

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,23 +52,23 @@ func (s *Store) SetConsent(ctx context.Context, c *Consent, carries func(payload
 	return leads, events, nil
 }
 
+// named are the leads that hash $2 names in workspace $1, be it one or a person's.
+const named = `(SELECT lead FROM lead_ids WHERE ws = $1 AND hash = $2 UNION ALL SELECT lead FROM lead_people WHERE ws = $1 AND hash = $2)`
+
 func (s *Store) markLeads(ctx context.Context, tx *tx, c *Consent) (int, error) {
 	consent := ledger.ConsentDenied
 	if c.Granted {
 		consent = ledger.ConsentGranted
 	}
 	marked := make(map[int64]bool)
-	for table, hashes := range map[string][][]byte{"lead_ids": c.IDs, "lead_people": c.People} {
-		for _, hash := range hashes {
-			rows, err := tx.query(ctx, `UPDATE leads SET consent = $3 WHERE ws = $1 AND id IN (SELECT lead FROM `+table+` WHERE ws = $1 AND hash = $2) RETURNING id`,
-				c.Workspace, hash, int64(consent))
-			ids, err := collect(rows, err, scanID[int64])
-			if err != nil {
-				return 0, err
-			}
-			for _, id := range ids {
-				marked[id] = true
-			}
+	for _, hash := range slices.Concat(c.IDs, c.People) {
+		rows, err := tx.query(ctx, `UPDATE leads SET consent = $3 WHERE ws = $1 AND id IN `+named+` RETURNING id`, c.Workspace, hash, int64(consent))
+		ids, err := collect(rows, err, scanID[int64])
+		if err != nil {
+			return 0, err
+		}
+		for _, id := range ids {
+			marked[id] = true
 		}
 	}
 	return len(marked), nil
@@ -148,19 +149,16 @@ func (s *Store) skipRows(ctx context.Context, destination int64, ids []ledger.ID
 func (s *Store) LeadsOf(ctx context.Context, ws int64, ids, people [][]byte) ([]LeadRow, error) {
 	var list []LeadRow
 	seen := make(map[ledger.ID]bool)
-	for table, hashes := range map[string][][]byte{"lead_ids": ids, "lead_people": people} {
-		for _, hash := range hashes {
-			rows, err := s.read.QueryContext(ctx, `SELECT `+leadColumns+` FROM leads l LEFT JOIN lead_secrets x ON x.lead = l.id
-				WHERE l.ws = $1 AND l.id IN (SELECT lead FROM `+table+` WHERE ws = $1 AND hash = $2)`, ws, hash)
-			found, err := collect(rows, err, scanLead)
-			if err != nil {
-				return nil, fmt.Errorf("look up the leads of a person: %w", err)
-			}
-			for _, r := range found {
-				if !seen[r.Lead.ID] {
-					seen[r.Lead.ID] = true
-					list = append(list, r)
-				}
+	for _, hash := range slices.Concat(ids, people) {
+		rows, err := s.read.QueryContext(ctx, `SELECT `+leadColumns+` FROM leads l LEFT JOIN lead_secrets x ON x.lead = l.id WHERE l.ws = $1 AND l.id IN `+named, ws, hash)
+		found, err := collect(rows, err, scanLead)
+		if err != nil {
+			return nil, fmt.Errorf("look up the leads of a person: %w", err)
+		}
+		for _, r := range found {
+			if !seen[r.Lead.ID] {
+				seen[r.Lead.ID] = true
+				list = append(list, r)
 			}
 		}
 	}
