@@ -56,8 +56,8 @@ workspaces: [{name: shop, datasets: [{id: sandbox}], sources: [{kind: website, n
 	r = run("sources")
 	require.Equal(t, 1, r.code)
 	require.Contains(t, r.errOut, "this database was sealed with another master key")
-	require.NoError(t, os.WriteFile(file, []byte(`workspaces: [{name: shop, sources: [{kind: webiste, name: site}]}]`), 0o600))
+	require.NoError(t, os.WriteFile(file, []byte(`workspaces: [{name: shop, sources: [{kind: websit, name: site}]}]`), 0o600))
 	r = run("sources")
 	require.Equal(t, 1, r.code)
-	require.Contains(t, r.errOut, `shop.yaml:1:44: workspaces[0].sources[0].kind: "webiste" is no kind of source: did you mean website?`)
+	require.Contains(t, r.errOut, `shop.yaml:1:44: workspaces[0].sources[0].kind: "websit" is no kind of source: did you mean website?`)
 }
