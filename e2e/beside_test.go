@@ -116,6 +116,9 @@ func TestBackupAndRestore(t *testing.T) {
 	require.Equal(t, 1, again.code, "a file is never overwritten")
 
 	r.stop(t)
+	key, err := os.ReadFile(filepath.Join(r.data, "master.key")) // the copy that is kept apart from the backups
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(copied), "master.key"), key, 0o600))
 	r.data = filepath.Dir(copied)
 	require.Equal(t, before.out, r.run(t, "ledger", "--json").out, "without a server, on the copy")
 	r.graph.ClearFaults()

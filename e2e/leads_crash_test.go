@@ -2,8 +2,8 @@ package e2e_test
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,7 +38,7 @@ func TestCrashBetweenWebhookAndCRM(t *testing.T) {
 		var senders sync.WaitGroup
 		for i := range 6 {
 			random := rand.New(rand.NewPCG(seed, uint64(i+1)))
-			senders.Go(func() { c.sender(t, ctx, i, random) })
+			senders.Go(func() { c.sender(ctx, t, i, random) })
 		}
 		for i := range kills {
 			c.trouble(i, random.IntN(3))
@@ -70,7 +70,7 @@ func (c *leadCrash) trouble(round, offset int) {
 
 // sender sends one lead after the other by its way, each until it is answered; now and
 // then it gives one up.
-func (c *leadCrash) sender(t *testing.T, ctx context.Context, way int, random *rand.Rand) {
+func (c *leadCrash) sender(ctx context.Context, t *testing.T, way int, random *rand.Rand) {
 	for ctx.Err() == nil {
 		p := somebody(int(c.next.Add(1)))
 		c.mu.Lock()
@@ -81,7 +81,7 @@ func (c *leadCrash) sender(t *testing.T, ctx context.Context, way int, random *r
 			c.meta(p, created)
 		}
 		for {
-			err := c.sendBy(t, way, p)
+			err := c.sendBy(t, way, p) //nolint:contextcheck // a request under way is finished
 			c.mu.Lock()
 			if err == nil {
 				c.kept[p.email] = p
@@ -123,7 +123,7 @@ func (c *leadCrash) judge(t *testing.T) {
 		}
 		for email, p := range c.kept {
 			if !have[email] {
-				list = append(list, fmt.Sprint(p.n))
+				list = append(list, strconv.Itoa(p.n))
 			}
 		}
 		return list

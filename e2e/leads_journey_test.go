@@ -72,7 +72,7 @@ func (e *estate) day() []visit {
 		p := somebody(i)
 		p.phone = []string{fmt.Sprintf("0612 345 %03d", i), fmt.Sprintf("+34 612 345 %03d", i), fmt.Sprintf("612345%03d", i)}[i%3]
 		day[i].person = p
-		e.private = append(e.private, fmt.Sprintf("34612345%03d", i))
+		e.private = append(e.private, fmt.Sprintf("612345%03d", i), fmt.Sprintf("612 345 %03d", i))
 	}
 	return day
 }

@@ -37,7 +37,6 @@ type setup struct {
 	country  string // of the workspace; "": KZ
 	lines    string // further lines of the workspace's configuration
 	private  []string
-	level    string // of the log; "": debug
 }
 
 // rig is a server with the stand-in for Graph in Meta's place.
@@ -55,7 +54,6 @@ type rig struct {
 	country  string
 	lines    string   // further ones of the workspace
 	private  []string // what must never be seen, beside the usual
-	level    string
 }
 
 // newRig makes a rig and starts its server. When the test ends, everything that was
@@ -73,10 +71,6 @@ func newRig(t *testing.T, s setup) *rig {
 	r.country, r.lines, r.private = s.country, s.lines, s.private
 	if r.country == "" {
 		r.country = "KZ"
-	}
-	// At this level most is said, and what must not be said would be too.
-	if r.level = s.level; r.level == "" {
-		r.level = "debug"
 	}
 	if s.data != "" {
 		r.data = s.data
@@ -136,7 +130,8 @@ func (r *rig) env() []string {
 // serve launches a server without waiting for it.
 func (r *rig) serve(t *testing.T, args ...string) *process {
 	t.Helper()
-	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--log-level", r.level, "--test-clock", r.clock.flag()}, args...)
+	// At this level most is said, and what must not be said would be too.
+	args = append([]string{"serve", "--config", r.config, "--data", r.data, "--log-level", "debug", "--test-clock", r.clock.flag()}, args...)
 	return launch(t, r.home, r.env(), args...)
 }
 
