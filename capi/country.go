@@ -23,6 +23,15 @@ func country(raw string) (Normalised, string) {
 	return one(code), ""
 }
 
+// countryCapitals is countryCode in capitals, "" for what is no country.
+func countryCapitals(raw string) string {
+	if isCountry(raw) {
+		return raw
+	}
+	code, _ := countryCode(raw)
+	return strings.ToUpper(code)
+}
+
 // countryCode finds the two lower-case letters of a country written in any way.
 func countryCode(raw string) (code string, ok bool) {
 	if len(raw) == 2 {

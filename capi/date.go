@@ -20,9 +20,12 @@ func (f *facts) birthDate(raw string) (Normalised, string) {
 		s = plainText(raw)
 	}
 	var dates []string
-	if isDigits(s) {
+	switch {
+	case isDigits(s):
 		dates = f.eightDigits(s)
-	} else {
+	case len(s) == 10 && s[4] == '-' && s[7] == '-' && isDigits(s[:4]) && isDigits(s[5:7]) && isDigits(s[8:]):
+		dates = f.dates(s[:4], s[5:7], s[8:], false) // ISO 8601: no number's place to be guessed
+	default:
 		numbers, month := dateParts(s)
 		if month > 0 {
 			dates = f.withMonthName(numbers, month)

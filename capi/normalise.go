@@ -19,6 +19,10 @@ type Normalised struct {
 	// Hash is set instead when the value came hashed: lower-case digits, an appendix
 	// of Meta's parameter builder untouched.
 	Hash string
+
+	// text stands for Texts while there is only one, which spares nearly every value
+	// of an event a list of its own. NormaliseValue gives none away.
+	text string
 }
 
 // Empty tells whether nothing is left to send.
@@ -43,13 +47,13 @@ func (n Normalised) Hashes() []string {
 // also adds alternates, leaving out what is there already and what is empty.
 func (n *Normalised) also(texts ...string) {
 	for _, t := range texts {
-		if t != "" && !slices.Contains(n.Texts, t) && !slices.Contains(n.Alternates, t) {
+		if t != "" && t != n.text && !slices.Contains(n.Texts, t) && !slices.Contains(n.Alternates, t) {
 			n.Alternates = append(n.Alternates, t)
 		}
 	}
 }
 
-func one(text string) Normalised { return Normalised{Texts: []string{text}} }
+func one(text string) Normalised { return Normalised{text: text} }
 
 // facts is what a rule may know besides the value.
 type facts struct {
@@ -60,8 +64,7 @@ type facts struct {
 }
 
 func factsOf(l Locale) facts {
-	country, _ := countryCode(l.Country)
-	return facts{country: strings.ToUpper(country), order: strings.ToLower(l.DateOrder), now: l.Now}
+	return facts{country: countryCapitals(l.Country), order: strings.ToLower(l.DateOrder), now: l.Now}
 }
 
 func (f *facts) today() time.Time {
@@ -81,11 +84,16 @@ func (f *facts) today() time.Time {
 // the page wins, and the builder's form is an alternate.
 func NormaliseValue(key Key, raw string, l Locale) (Normalised, *Problem) {
 	f := factsOf(l)
-	value := f.hashedValue
-	if new(UserData).list(key) == nil {
-		value = f.plainValue
+	var n Normalised
+	var code string
+	if key.Hashed() {
+		n, code = f.hashedValue(key, raw)
+	} else {
+		n.text, code = f.plainValue(key, raw)
 	}
-	n, code := value(key, raw)
+	if n.text != "" {
+		n.Texts, n.text = []string{n.text}, ""
+	}
 	if code == "" {
 		return n, nil
 	}
@@ -96,12 +104,17 @@ func NormaliseValue(key Key, raw string, l Locale) (Normalised, *Problem) {
 // trimmed removes white space and control characters; a value of zero-width spaces
 // alone is empty too.
 func trimmed(raw string) string {
+	if raw != "" && isVisibleASCII(raw[0]) && isVisibleASCII(raw[len(raw)-1]) {
+		return raw
+	}
 	s := strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' || r == '\ufeff' || unicode.IsSpace(r) || unicode.IsControl(r) })
 	if strings.HasPrefix(s, "\u200b") && strings.Trim(s, "\u200b") == "" {
 		return ""
 	}
 	return s
 }
+
+func isVisibleASCII(c byte) bool { return c > ' ' && c <= '~' }
 
 func (f *facts) hashedValue(key Key, raw string) (Normalised, string) {
 	if raw = trimmed(raw); raw == "" {

@@ -79,8 +79,8 @@ func countryOf(values []string) string {
 			}
 			continue
 		}
-		if code, ok := countryCode(v); ok {
-			return strings.ToUpper(code)
+		if code := countryCapitals(v); code != "" {
+			return code
 		}
 	}
 	return ""
@@ -109,10 +109,7 @@ func (n *eventNormaliser) userData(u *UserData) {
 			continue
 		}
 		value, code := n.plainValue(key, *text)
-		*text = ""
-		if len(value.Texts) > 0 {
-			*text = value.Texts[0]
-		}
+		*text = value
 		n.warnKey(key, code)
 	}
 }
@@ -129,6 +126,7 @@ func (n *eventNormaliser) hashes(key Key, values []string) []string {
 			continue // Meta refuses the whole batch for a hash that is not SHA-256 (error 2804016)
 		}
 		out = appendHash(out, value.Hash)
+		out = appendHash(out, HashText(value.text))
 		for _, text := range value.Texts {
 			out = appendHash(out, HashText(text))
 		}

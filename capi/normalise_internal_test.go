@@ -178,7 +178,7 @@ func TestStatesFurther(t *testing.T) {
 		f := facts{country: c.country}
 		n, code := f.state(c.raw)
 		require.Empty(t, code)
-		require.Equal(t, c.want, n.Texts[0], c.raw)
+		require.Equal(t, c.want, n.text, c.raw)
 	}
 	_, code := (&facts{}).state("FR-75")
 	require.Equal(t, ProblemInvalidPlace, code)

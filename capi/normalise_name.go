@@ -61,7 +61,7 @@ func nameStart(raw string, characters int) (Normalised, string) {
 	if code != "" {
 		return n, code
 	}
-	runes := []rune(n.Texts[0])
+	runes := []rune(n.text)
 	if len(runes) > characters {
 		runes = runes[:characters]
 	}

@@ -106,6 +106,9 @@ func usZip(s string, certain bool) (code string, ok bool) {
 		}
 		return "", false
 	}
+	if len(s) == 5 && s != "00000" && isDigits(s) { // as nearly all are
+		return s, true
+	}
 	groups := strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 	if len(groups) == 0 {
 		return "", false

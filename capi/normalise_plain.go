@@ -9,15 +9,15 @@ import (
 
 // plainValue is the rule of the keys that are sent as they are (page "Customer
 // information parameters": do not hash).
-func (f *facts) plainValue(key Key, raw string) (Normalised, string) {
+func (f *facts) plainValue(key Key, raw string) (text, code string) {
 	raw = trimmed(raw)
 	if raw == "" {
-		return Normalised{}, ""
+		return "", ""
 	}
 	if isPlaceholder(raw) {
-		return Normalised{}, ProblemPlaceholder
+		return "", ProblemPlaceholder
 	}
-	text, code := raw, ""
+	text = raw
 	switch key {
 	case KeyClientIPAddress:
 		text, code = clientAddress(raw)
@@ -36,10 +36,10 @@ func (f *facts) plainValue(key Key, raw string) (Normalised, string) {
 			code = ProblemNotHashed
 		}
 	}
-	if code != "" || text == "" {
-		return Normalised{}, code
+	if code != "" {
+		return "", code
 	}
-	return one(text), ""
+	return text, ""
 }
 
 // clientAddress finds the visitor's public address in an address, an address with
@@ -94,11 +94,11 @@ func (f *facts) clickCookie(raw string) (cookie, code string) {
 	if isHex(s) && (len(s) == hashLength || len(s) == 32) {
 		return "", ProblemNotHashed
 	}
-	if prefix, id, ok := cookieParts(s); ok {
+	if cookie, id, ok := cookieParts(s); ok {
 		if id == "" || isPlaceholder(id) {
 			return "", ProblemInvalidClickID
 		}
-		return prefix + id, ""
+		return cookie, ""
 	}
 	id := s
 	if _, query, ok := strings.Cut(s, "fbclid="); ok {
@@ -134,7 +134,7 @@ func browserCookie(raw string) (cookie, code string) {
 	if isHex(s) && (len(s) == hashLength || len(s) == 32) {
 		return "", ProblemNotHashed
 	}
-	prefix, id, ok := cookieParts(s)
+	cookie, id, ok := cookieParts(s)
 	number := id
 	if i := strings.IndexByte(id, '.'); i > 0 && isAppendix(id[i:]) {
 		number = id[:i]
@@ -142,12 +142,12 @@ func browserCookie(raw string) (cookie, code string) {
 	if !ok || !isDigits(number) {
 		return "", ProblemInvalidClickID
 	}
-	return prefix + id, ""
+	return cookie, ""
 }
 
-// cookieParts splits a cookie of Meta's after its third dot. Ten digits of time are
-// seconds; the page wants milliseconds.
-func cookieParts(s string) (prefix, id string, ok bool) {
+// cookieParts finds what stands after the third dot in a cookie of Meta's. Ten digits of
+// time are seconds; the page wants milliseconds, and so the cookie comes back with them.
+func cookieParts(s string) (cookie, id string, ok bool) {
 	name, rest, ok1 := strings.Cut(s, ".")
 	index, rest, ok2 := strings.Cut(rest, ".")
 	created, id, ok3 := strings.Cut(rest, ".")
@@ -157,13 +157,13 @@ func cookieParts(s string) (prefix, id string, ok bool) {
 	}
 	switch {
 	case len(created) == 13 && name == "fb":
-		return s[:len(s)-len(id)], id, true
+		return s, id, true
 	case len(created) == 10:
 		created += "000"
 	case len(created) != 13:
 		return "", "", false
 	}
-	return "fb." + index + "." + created + ".", id, true
+	return "fb." + index + "." + created + "." + id, id, true
 }
 
 // leadID is the rule of lead_id: 15 to 17 digits (page "Conversion Leads: payload
