@@ -9,18 +9,36 @@ import (
 	"mime/multipart"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding/charmap"
 )
 
-// What a form may hold; what is beyond is left.
+// What a form may hold; what is beyond is refused, for half a form is nobody's.
 const (
 	maxFields = 1000
+	maxValues = 4 * maxFields // of JSON, where builders write several to a field
 	maxDepth  = 16
-	maxValue  = 64 << 10 // bytes of one part of a multipart form
+	maxValue  = 64 << 10 // bytes of one value, and of one name
+	shownName = 64       // bytes of a name that a refusal repeats
 )
+
+// tooLong says that a value, or a name, is longer than a form may hold; "" is fine.
+func tooLong(name, value string) string {
+	most := ", at most " + itoa(maxValue) + " are taken"
+	switch {
+	case len(name) > maxValue:
+		return "the name of a field is " + itoa(len(name)) + " bytes long" + most
+	case len(value) > maxValue:
+		if len(name) > shownName {
+			name = strings.ToValidUTF8(name[:shownName], "") + "…"
+		}
+		return "the value of the field " + strconv.Quote(name) + " is " + itoa(len(value)) + " bytes long" + most
+	}
+	return ""
+}
 
 // node is a value of a form in the order in which it came: a text, or members by
 // name. A list's members are named 0, 1, 2.
@@ -73,7 +91,7 @@ func (n *node) walk(path []string, visit func(path []string, n *node)) {
 }
 
 // decode reads a body of any of the types that forms are sent in. A problem is a
-// sentence without anything of the body in it.
+// sentence for who sent it, with nothing of the body in it but a field's name.
 func decode(contentType string, body []byte) (tree *node, problem string) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
@@ -86,7 +104,7 @@ func decode(contentType string, body []byte) (tree *node, problem string) {
 	case isJSON(media), media != "application/x-www-form-urlencoded" && bytes.HasPrefix(trimmed, []byte("{")):
 		return decodeJSON(trimmed)
 	case media == "", media == "text/plain", media == "application/x-www-form-urlencoded":
-		return decodeForm(string(body)), ""
+		return decodeForm(string(body))
 	}
 	return nil, "a form is sent as application/json, application/x-www-form-urlencoded or multipart/form-data"
 }
@@ -95,18 +113,35 @@ func isJSON(media string) bool {
 	return media == "application/json" || strings.HasSuffix(media, "+json")
 }
 
-func decodeForm(body string) *node {
-	tree := &node{}
-	count := 0
+// inputs gathers what comes as names and values.
+type inputs struct {
+	tree  *node
+	count int
+}
+
+// add adds an input. A problem says why the form cannot be taken.
+func (in *inputs) add(name, value string) (problem string) {
+	if in.count++; in.count > maxFields {
+		return "the form has more than " + itoa(maxFields) + " fields"
+	}
+	if problem = tooLong(name, value); problem == "" {
+		in.tree.put(name, value)
+	}
+	return problem
+}
+
+func decodeForm(body string) (tree *node, problem string) {
+	in := inputs{tree: &node{}}
 	for pair := range strings.SplitSeq(strings.TrimSpace(body), "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if name == "" || count == maxFields {
+		if name == "" {
 			continue
 		}
-		count++
-		tree.put(unescape(name), unescape(value))
+		if problem = in.add(unescape(name), unescape(value)); problem != "" {
+			return nil, problem
+		}
 	}
-	return tree
+	return in.tree, ""
 }
 
 func unescape(s string) string {
@@ -133,12 +168,12 @@ func decodeMultipart(body []byte, boundary string) (tree *node, problem string) 
 	if boundary == "" {
 		return nil, "the multipart form has no boundary in its Content-Type"
 	}
-	tree = &node{}
+	in := inputs{tree: &node{}}
 	parts := multipart.NewReader(bytes.NewReader(body), boundary)
-	for range maxFields {
+	for {
 		part, err := parts.NextPart()
 		if errors.Is(err, io.EOF) {
-			break
+			return in.tree, ""
 		}
 		if err != nil {
 			return nil, broken
@@ -146,13 +181,14 @@ func decodeMultipart(body []byte, boundary string) (tree *node, problem string) 
 		if part.FormName() == "" || part.FileName() != "" { // files are not kept
 			continue
 		}
-		value, err := io.ReadAll(io.LimitReader(part, maxValue))
+		value, err := io.ReadAll(part)
 		if err != nil {
 			return nil, broken
 		}
-		tree.put(readable(part.FormName()), readable(string(value)))
+		if problem = in.add(readable(part.FormName()), readable(string(value))); problem != "" {
+			return nil, problem
+		}
 	}
-	return tree, ""
 }
 
 // put adds an input by its name, a[b][c] and a[] as PHP and Rails read them. A name
@@ -211,13 +247,16 @@ func decodeJSON(body []byte) (tree *node, problem string) {
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
-	left := maxFields * 4
-	tree, err := decodeValue(d, 0, &left)
+	left := maxValues
+	tree, err := decodeValue(d, "", 0, &left)
+	if no, ok := errors.AsType[formError](err); ok {
+		return nil, string(no)
+	}
 	if err != nil {
-		return nil, "the form has too many values, or is nested too deeply"
+		return nil, broken
 	}
 	if tree.list && len(tree.members) > 0 && tree.members[0].has("name", "value") {
-		return pairs(tree), ""
+		return pairs(tree)
 	}
 	if tree.list || tree.isLeaf() && tree.text != "" {
 		return nil, broken
@@ -226,21 +265,34 @@ func decodeJSON(body []byte) (tree *node, problem string) {
 }
 
 // pairs reads jQuery's serializeArray, a list of names and values.
-func pairs(list *node) *node {
-	tree := &node{}
+func pairs(list *node) (tree *node, problem string) {
+	in := inputs{tree: &node{}}
 	for _, m := range list.members {
-		if name := m.at("name").text; name != "" {
-			tree.put(name, m.at("value").text)
+		name := m.at("name").text
+		if name == "" {
+			continue
+		}
+		if problem = in.add(name, m.at("value").text); problem != "" {
+			return nil, problem
 		}
 	}
-	return tree
+	return in.tree, ""
 }
 
-var errTooMuch = errors.New("too many values or too deep")
+// formError says why a form in JSON is not taken.
+type formError string
 
-func decodeValue(d *json.Decoder, depth int, left *int) (*node, error) {
-	if *left--; *left < 0 || depth > maxDepth {
-		return nil, errTooMuch
+func (e formError) Error() string { return string(e) }
+
+func decodeValue(d *json.Decoder, name string, depth int, left *int) (*node, error) {
+	if *left--; *left < 0 {
+		return nil, formError("the form has more than " + itoa(maxValues) + " values")
+	}
+	if problem := tooLong(name, ""); problem != "" {
+		return nil, formError(problem)
+	}
+	if depth > maxDepth {
+		return nil, formError("the form is nested more than " + itoa(maxDepth) + " deep")
 	}
 	token, err := d.Token()
 	if err != nil {
@@ -248,9 +300,9 @@ func decodeValue(d *json.Decoder, depth int, left *int) (*node, error) {
 	}
 	switch v := token.(type) {
 	case string:
-		return &node{text: v}, nil
+		return leaf(name, v)
 	case json.Number:
-		return &node{text: v.String()}, nil
+		return leaf(name, v.String())
 	case bool:
 		if v {
 			return &node{text: "true"}, nil
@@ -267,7 +319,7 @@ func decodeValue(d *json.Decoder, depth int, left *int) (*node, error) {
 				}
 				name, _ = key.(string)
 			}
-			member, err := decodeValue(d, depth+1, left)
+			member, err := decodeValue(d, name, depth+1, left)
 			if err != nil {
 				return nil, err
 			}
@@ -277,4 +329,11 @@ func decodeValue(d *json.Decoder, depth int, left *int) (*node, error) {
 		return n, err
 	}
 	return &node{}, nil // null
+}
+
+func leaf(name, text string) (*node, error) {
+	if problem := tooLong(name, text); problem != "" {
+		return nil, formError(problem)
+	}
+	return &node{text: text}, nil
 }
