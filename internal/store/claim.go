@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -24,6 +25,10 @@ type ClaimRequest struct {
 	MaxBytes    int
 	IDs         []ledger.ID // these rows only (a part of a refused batch); nil: whoever is due
 	Probe       bool        // one row, to see whether a held lane is well again
+	// Leads: each row is a call of its own. Two rows of one lead never go together, and
+	// while the lane is in trouble those go first that were tried least, so that a few
+	// which the CRM will not have cannot stand before all others.
+	Leads bool
 }
 
 // urgent is how close to its deadline a row goes before all others.
@@ -64,7 +69,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*ledger.Batch, ledge
 		if r.IDs == nil && lane.DueAt.After(r.Now) {
 			return nil
 		}
-		batch, err = s.claimRows(ctx, tx, r, lane.Epoch)
+		batch, err = s.claimRows(ctx, tx, r, lane)
 		return err
 	})
 	switch {
@@ -81,12 +86,12 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*ledger.Batch, ledge
 	return batch, lane, nil
 }
 
-func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, epoch int64) (*ledger.Batch, error) {
-	rows, err := s.dueRows(ctx, tx, r)
+func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, lane ledger.Lane) (*ledger.Batch, error) {
+	rows, err := s.dueRows(ctx, tx, r, lane)
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	b := &ledger.Batch{ID: r.Batch, Destination: r.Destination, Epoch: epoch, ClaimedAt: r.Now, Envelope: rows[0].Envelope}
+	b := &ledger.Batch{ID: r.Batch, Destination: r.Destination, Epoch: lane.Epoch, ClaimedAt: r.Now, Envelope: rows[0].Envelope}
 	bytes := 0
 	for _, row := range rows {
 		if row.Envelope != b.Envelope {
@@ -100,7 +105,7 @@ func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, epoch int
 	}
 	_, err = tx.exec(ctx, `INSERT INTO batches (id, destination, epoch, claimed_at, settled_at, outcome, events, status, code, subcode, trace_id, message, members)
 		VALUES ($1, $2, $3, $4, 0, '', $5, 0, 0, 0, '', '', $6)`,
-		int64(b.ID), b.Destination, epoch, ledger.Micros(r.Now), len(b.Rows), packIDs(b.Rows))
+		int64(b.ID), b.Destination, lane.Epoch, ledger.Micros(r.Now), len(b.Rows), packIDs(b.Rows))
 	if err != nil {
 		return nil, fmt.Errorf("write the batch down: %w", err)
 	}
@@ -110,7 +115,7 @@ func (s *Store) claimRows(ctx context.Context, tx *tx, r ClaimRequest, epoch int
 const rowColumns = `id, ws, source, name, size, priority, deadline, tries, unknown_since, suspect_since, test_code, agent, held`
 
 // dueRows chooses the rows of the next batch.
-func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.Row, error) {
+func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest, lane ledger.Lane) ([]ledger.Row, error) {
 	now := ledger.Micros(r.Now)
 	if r.IDs != nil {
 		return queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending WHERE id IN `+s.dialect.idList+
@@ -119,6 +124,14 @@ func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.R
 	// What has been in doubt for too long may not go again by itself; see ParkDoubtful.
 	const due = ` FROM pending WHERE destination = $1 AND priority < 9 AND due_at <= $2 AND deadline > $2 AND (unknown_since = 0 OR unknown_since > $3) `
 	doubt := ledger.Micros(r.Now.Add(-ledger.DedupWindow))
+	if r.Leads {
+		order := `ORDER BY id LIMIT $4`
+		if lane.Failures > 0 || lane.Held != ledger.None {
+			order = `ORDER BY tries, id LIMIT $4`
+		}
+		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+order, r.Destination, now, doubt, r.MaxRows+ledger.MaxDeliveries)
+		return oneOfEach(rows), err
+	}
 	// A suspect, refused alone without a clear reason, never travels with others.
 	suspect := `SELECT ` + rowColumns + due + `AND suspect_since > 0 ORDER BY priority, id LIMIT 1`
 	if r.Probe {
@@ -141,6 +154,16 @@ func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest) ([]ledger.R
 		return queryRows(ctx, tx, suspect, r.Destination, now, doubt)
 	}
 	return ahead(closing, rest, r.MaxRows), nil
+}
+
+// oneOfEach keeps the first row of each lead.
+func oneOfEach(rows []ledger.Row) []ledger.Row {
+	seen := make(map[ledger.ID]bool, len(rows))
+	return slices.DeleteFunc(rows, func(r ledger.Row) bool {
+		again := seen[r.ID.Event()]
+		seen[r.ID.Event()] = true
+		return again
+	})
 }
 
 // ahead puts money first, then what is about to expire, then the rest in order. Both
