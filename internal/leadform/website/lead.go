@@ -3,6 +3,7 @@ package website
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -59,7 +60,7 @@ func read(tree *node, r leadform.Request, s leadform.Source, now time.Time) ledg
 	l.Origin.FormID, l.Origin.FormName = leadform.Clean(rd.sub.form), leadform.Clean(rd.sub.formName)
 	l.Test = isYes(rd.test)
 	l.History = l.CreatedAt.Before(s.CreatedAt.Truncate(time.Second))
-	l.DedupeKey = dedupeKey(&l, leadform.Clean(rd.sub.id), now)
+	l.DedupeKey = dedupeKey(&l, leadform.Clean(rd.sub.id), s.Country, now)
 	return l
 }
 
@@ -216,26 +217,57 @@ func (rd *reader) visit(r leadform.Request, now time.Time) {
 	}
 }
 
-// dedupeKey recognises the same submission. It holds nothing that could be read, but
-// who keeps it should still do so under a key: it is made of an e-mail address.
-func dedupeKey(l *ledger.Lead, submission string, now time.Time) string {
-	parts := []string{"id", l.Origin.FormID, submission}
+// dedupeKey recognises the same submission: by its id, or by the minute and the
+// answers, and by its person in any case, for anybody can post an id that another
+// person's form had, and pages hand the same hidden id to all. It holds nothing that
+// could be read, but who keeps it should still do so under a key: it is made of an
+// e-mail address.
+func dedupeKey(l *ledger.Lead, submission, country string, now time.Time) string {
+	email, phone := l.Normalised(country)
+	if email == "" {
+		email = strings.ToLower(l.Contact.Email)
+	}
+	if phone == "" {
+		phone = digits(l.Contact.Phone)
+	}
+	parts := [][]string{{"id", l.Origin.FormID, submission, email, phone}}
 	if submission == "" {
-		phone := strings.Map(func(r rune) rune {
-			if unicode.IsDigit(r) {
-				return r
-			}
-			return -1
-		}, l.Contact.Phone)
-		parts = []string{"person", l.Origin.FormID, strings.ToLower(l.Contact.Email), phone, now.UTC().Format("2006-01-02T15:04")}
-		if l.Contact.Email == "" && phone == "" {
-			for _, a := range l.Answers {
-				parts = append(append(parts, a.Question), a.Values...)
+		parts[0] = []string{"person", l.Origin.FormID, now.UTC().Format("2006-01-02T15:04"), email, phone}
+	}
+	if submission == "" || email == "" && phone == "" {
+		parts = append(parts, enquiry(l)...)
+	}
+	h := sha256.New()
+	for _, part := range parts {
+		_, _ = fmt.Fprintf(h, "%q\n", part) // quoted, so that no text can look like two
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// enquiry is what was answered, in any order, but for the e-mail and the phone, which
+// the same person writes in one way or another.
+func enquiry(l *ledger.Lead) [][]string {
+	list := make([][]string, 0, len(l.Answers))
+	for _, a := range l.Answers {
+		answer := []string{a.Question}
+		for _, v := range a.Values {
+			if v != l.Contact.Email && v != l.Contact.Phone {
+				answer = append(answer, v)
 			}
 		}
+		list = append(list, answer)
 	}
-	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
-	return hex.EncodeToString(sum[:])
+	slices.SortFunc(list, slices.Compare)
+	return list
+}
+
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // consent reads a tick box or a yes or no; anything else tells nothing.

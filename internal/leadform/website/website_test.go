@@ -135,20 +135,51 @@ func TestTheJSONForm(t *testing.T) {
 	}
 }
 
-func TestASubmissionIDRecognisesTheRepeat(t *testing.T) {
+// dedupe is the key of what a browser posts.
+func dedupe(t *testing.T, body string, at time.Time) string {
+	t.Helper()
+	got := website.Kind{}.Receive(browser("application/json", body), source(), at)
+	require.Len(t, got.Leads, 1)
+	return got.Leads[0].DedupeKey
+}
+
+func TestASubmissionIDRecognisesTheRepeatOfOnePerson(t *testing.T) {
 	t.Parallel()
-	post := func(body string, at time.Time) string {
-		got := website.Kind{}.Receive(browser("application/json", body), source(), at)
-		require.Len(t, got.Leads, 1)
-		return got.Leads[0].DedupeKey
-	}
 	later := now.Add(time.Hour)
-	require.Equal(t, post(`{"email":"a@example.com","submission_id":"w1"}`, now), post(`{"email":"b@example.com","submission_id":"w1"}`, later))
-	require.NotEqual(t, post(`{"email":"a@example.com","submission_id":"w1"}`, now), post(`{"email":"a@example.com","submission_id":"w2"}`, now))
-	// Without one: the form, the person and the minute.
-	require.Equal(t, post(`{"email":"A@example.com","phone":"+1 202"}`, now), post(`{"email":"a@example.com","phone":"1202","x":"y"}`, now.Add(5*time.Second)))
+	post := func(body string, at time.Time) string { return dedupe(t, body, at) }
+	first := post(`{"email":"a@example.com","phone":"(202) 555-0143","submission_id":"w1","question":"x"}`, now)
+	require.Equal(t, first, post(`{"email":" A@Example.com","phone":"+1 202 555 0143","submission_id":"w1","question":"x","sent":"2"}`, later), "a builder's repeat")
+	for name, other := range map[string]string{
+		"another e-mail": `{"email":"b@example.com","phone":"(202) 555-0143","submission_id":"w1","question":"x"}`,
+		"another phone":  `{"email":"a@example.com","phone":"(202) 555-0144","submission_id":"w1","question":"x"}`,
+		"no person":      `{"submission_id":"w1","question":"x"}`,
+		"another id":     `{"email":"a@example.com","phone":"(202) 555-0143","submission_id":"w2","question":"x"}`,
+		"another form":   `{"email":"a@example.com","phone":"(202) 555-0143","submission_id":"w1","question":"x","form_id":"2"}`,
+	} {
+		require.NotEqual(t, first, post(other, now), name)
+	}
+	// Where nobody can be told, the answers tell people apart.
+	require.Equal(t, post(`{"submission_id":"w1","name":"Ana"}`, now), post(`{"submission_id":"w1","name":"Ana"}`, later))
+	require.NotEqual(t, post(`{"submission_id":"w1","name":"Ana"}`, now), post(`{"submission_id":"w1","name":"Bo"}`, now))
+}
+
+func TestADoubleClickIsOneLeadAndAnotherEnquiryIsAnother(t *testing.T) {
+	t.Parallel()
+	post := func(body string, at time.Time) string { return dedupe(t, body, at) }
+	soon := now.Add(5 * time.Second)
+	first := post(`{"email":"A@example.com","phone":"+1 202","message":"roof","services":["a","b"]}`, now)
+	require.Equal(t, first, post(`{"email":"A@example.com","phone":"+1 202","message":"roof","services":["a","b"]}`, soon))
+	require.Equal(t, first, post(`{"services":["a","b"],"phone":"1202","email":"a@example.com","message":"roof"}`, soon))
+	for _, other := range []string{
+		`{"email":"A@example.com","phone":"+1 202","message":"gutter","services":["a","b"]}`,
+		`{"email":"A@example.com","phone":"+1 202","message":"roof","services":["a"]}`,
+		`{"email":"A@example.com","phone":"+1 202","message":"roof","services":["ab"]}`,
+		`{"email":"A@example.com","phone":"+1 202","message":"roof","services":"a","b":"b"}`,
+		`{"email":"A@example.com","phone":"+1 202","message":"roof","services":["a","b"],"form_id":"2"}`,
+	} {
+		require.NotEqual(t, first, post(other, soon), other)
+	}
 	require.NotEqual(t, post(`{"email":"a@example.com"}`, now), post(`{"email":"a@example.com"}`, now.Add(time.Minute)))
-	require.NotEqual(t, post(`{"email":"a@example.com"}`, now), post(`{"email":"a@example.com","form_id":"2"}`, now))
 	require.NotEqual(t, post(`{"question":"x"}`, now), post(`{"question":"y"}`, now))
 	require.NotContains(t, post(`{"email":"a@example.com"}`, now), "example")
 }
