@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func read(tree *node, r leadform.Request, s leadform.Source, now time.Time) ledg
 	l := rd.lead
 	l.Origin.FormID, l.Origin.FormName = leadform.Clean(rd.sub.form), leadform.Clean(rd.sub.formName)
 	l.Test = isYes(rd.test)
-	l.History = l.CreatedAt.Before(s.CreatedAt.Truncate(time.Second))
+	l.History = l.CreatedAt.Before(s.CreatedAt.Truncate(time.Second).Add(-clockDoubt))
 	l.DedupeKey = dedupeKey(&l, leadform.Clean(rd.sub.id), s.Country, now)
 	return l
 }
@@ -198,10 +199,8 @@ func (rd *reader) visit(r leadform.Request, now time.Time) {
 			l.IP = ip.Unmap().WithZone("").String()
 		}
 		l.UserAgent = leadform.Clean(rd.sub.agent)
-		if seconds, given, problem := capi.NormaliseTime(rd.sub.at, now); given && problem == nil {
-			if at := time.Unix(seconds, 0).UTC(); at.Before(now) {
-				l.CreatedAt = at
-			}
+		if at, ok := moment(rd.sub.at, now); ok {
+			l.CreatedAt = at
 		}
 	}
 	if page, err := url.Parse(strings.TrimSpace(rd.sub.page)); err == nil {
@@ -216,6 +215,33 @@ func (rd *reader) visit(r leadform.Request, now time.Time) {
 		}
 	}
 }
+
+// moment reads when a form was sent. A text that does not say whose clock it is by
+// tells nothing: read as UTC, it would make a lead of now one of hours ago.
+func moment(text string, now time.Time) (at time.Time, ok bool) {
+	text = strings.TrimSpace(text)
+	if !zoned.MatchString(text) {
+		return time.Time{}, false
+	}
+	seconds, given, problem := capi.NormaliseTime(text, now)
+	if !given || problem != nil || seconds < firstMoment {
+		return time.Time{}, false
+	}
+	at = time.Unix(seconds, 0).UTC()
+	return at, at.Before(now)
+}
+
+// zoned is a time that names its zone so that it can be told: seconds since 1970, or a
+// text with an offset. Abbreviations but UTC and GMT mean several zones each.
+var zoned = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?$|[0-9] ?(Z|UTC|GMT|[+-][0-9]{2}:?[0-9]{2})$`)
+
+// firstMoment, in 2001, is before any form that is sent to here: 20261118 is a day and
+// not a number of seconds.
+const firstMoment = 1_000_000_000
+
+// clockDoubt is how much older than its source a lead must be to be history: a form is
+// open to all, and a lead taken for history wrongly reaches nobody.
+const clockDoubt = 24 * time.Hour
 
 // dedupeKey recognises the same submission: by its id, or by the minute and the
 // answers, and by its person in any case, for anybody can post an id that another

@@ -251,9 +251,40 @@ func TestAServersFormTellsOfTheVisitor(t *testing.T) {
 	l = one(t, builder("application/json", `{"email":"a@example.com"}`), source())
 	require.Empty(t, l.IP, "the server's own address is not the visitor's")
 	require.Empty(t, l.UserAgent)
+}
 
-	l = one(t, builder("application/json", `{"email":"a@example.com","submitted_at":"2026-11-17T11:00:00Z"}`), source())
-	require.True(t, l.History)
+func TestOnlyATimeWithoutDoubtMakesALeadHistory(t *testing.T) {
+	t.Parallel()
+	created := source().CreatedAt // 2026-11-18 10:06:40 UTC
+	for text, at := range map[string]time.Time{
+		"2026-11-17T10:06:39Z":            created.Add(-24*time.Hour - time.Second),
+		"2026-11-17T11:06:39+01:00":       created.Add(-24*time.Hour - time.Second),
+		"2026-11-17 10:06:39 +0000":       created.Add(-24*time.Hour - time.Second),
+		"1794909999":                      created.Add(-24*time.Hour - time.Second),
+		"1794909999.5":                    created.Add(-24*time.Hour - time.Second),
+		"Tue, 17 Nov 2026 10:06:39 GMT":   created.Add(-24*time.Hour - time.Second),
+		"Tue, 17 Nov 2026 10:06:39 +0000": created.Add(-24*time.Hour - time.Second),
+		"2026-11-17T10:06:40Z":            created.Add(-24 * time.Hour),
+		"2026-11-18T10:06:39Z":            created.Add(-time.Second),
+		// whose clock it is, nobody says
+		"2026-11-01T10:06:40":           now,
+		"2026-11-01 10:06:40":           now,
+		"2026-11-01 10:06":              now,
+		"2026-11-01":                    now,
+		"Sun, 01 Nov 2026 10:06:40 CET": now,
+		"Sun Nov  1 10:06:40 2026":      now,
+		"2026-11-18T12:00:00Z":          now,
+		"20261101":                      now,
+		"20261101100640":                now,
+		"7":                             now,
+	} {
+		l := one(t, builder("application/json", `{"email":"a@example.com","submitted_at":"`+text+`"}`), source())
+		require.Equal(t, at, l.CreatedAt, text)
+		require.Equal(t, at.Before(created.Add(-24*time.Hour)), l.History, text)
+	}
+	l := one(t, browser("application/json", `{"email":"a@example.com","submitted_at":"2026-11-01T10:06:40Z"}`), source())
+	require.Equal(t, now, l.CreatedAt, "a browser's own word is not taken")
+	require.False(t, l.History)
 }
 
 func TestTheFieldMap(t *testing.T) {
