@@ -218,3 +218,13 @@ func TestNormaliseConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// Spain has no trunk zero, and people type one all the same.
+func TestATrunkZeroFromHabit(t *testing.T) {
+	t.Parallel()
+	for _, typed := range []string{"0612 345 678", "612345678", "+34 612 345 678", "0034612345678"} {
+		got, problem := capi.NormaliseValue(capi.KeyPhone, typed, capi.Locale{Country: "ES"})
+		require.Nil(t, problem, typed)
+		require.Equal(t, []string{"34612345678"}, got.Texts, typed)
+	}
+}

@@ -176,6 +176,12 @@ func (f *facts) national(written string, zeros bool) (digits, code string) {
 	if home != "" && homeValid {
 		return home, ""
 	}
+	// A trunk 0 from habit where the country has none: 0612 345 678 in Spain.
+	if rest, zero := strings.CutPrefix(written, "0"); zero && !zeros {
+		if home, valid := parsePhone(rest, f.country); valid {
+			return home, ""
+		}
+	}
 	if away, valid := parsePhone("+"+written, ""); away != "" && valid && written[0] != '0' {
 		return away, ""
 	}

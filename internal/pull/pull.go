@@ -50,7 +50,7 @@ func New(c Config) *Puller {
 
 const (
 	poll     = 5 * time.Second
-	lease    = 2 * time.Minute // a fetch takes less
+	lease    = time.Minute // a fetch takes less
 	atOnce   = 20              // notices per round
 	parallel = 4
 )
@@ -58,6 +58,9 @@ const (
 // Run fetches and sweeps until ctx is done.
 func (p *Puller) Run(ctx context.Context) {
 	var wg sync.WaitGroup
+	if err := p.c.Store.ReleaseNotices(ctx, p.c.Clock.Now()); err != nil && ctx.Err() == nil {
+		p.c.Log.Error("what the last process was reading comes when its lease ends", "error", err)
+	}
 	wg.Go(func() { p.readInbox(ctx) })
 	wg.Go(func() { p.sweepRegularly(ctx) })
 	wg.Wait()
