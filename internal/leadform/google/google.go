@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -24,6 +25,10 @@ const Name = "google_leads"
 
 // testPrefix begins the lead ids of what "Send test data" sends.
 const testPrefix = "TeSter-123-"
+
+// maxID is how many bytes an id may have; it is kept where it can be read and looked
+// up. The lead ids of Performance Max have some 190.
+const maxID = 512
 
 // Kind is the lead form of Google Ads. The zero value is ready.
 type Kind struct{}
@@ -74,6 +79,9 @@ func (Kind) Receive(r leadform.Request, s leadform.Source, now time.Time) leadfo
 	if key.IsZero() || !key.Equal(secret.New(strings.TrimSpace(string(p.Key)))) {
 		return refuse(http.StatusForbidden, "the key is wrong: the one in the lead form's webhook settings must be the one of this source")
 	}
+	if problem := p.clean(); problem != "" {
+		return refuse(http.StatusBadRequest, problem)
+	}
 	columns := readColumns(p.Columns)
 	if p.LeadID == "" && len(columns) == 0 {
 		return refuse(http.StatusBadRequest, "there is no lead in the body: neither lead_id nor user_column_data")
@@ -83,6 +91,29 @@ func (Kind) Receive(r leadform.Request, s leadform.Source, now time.Time) leadfo
 		Answer: leadform.Answer{Status: http.StatusOK, ContentType: "application/json", Body: []byte("{}")},
 		Busy:   http.StatusServiceUnavailable,
 	}
+}
+
+// clean takes out of the ids what no database takes. A problem names the one that is
+// longer than any id.
+func (p *payload) clean() (problem string) {
+	for _, id := range []struct {
+		name string
+		text *text
+	}{
+		{"lead_id", &p.LeadID},
+		{"form_id", &p.FormID},
+		{"campaign_id", &p.CampaignID},
+		{"adgroup_id", &p.AdGroupID},
+		{"creative_id", &p.CreativeID},
+		{"asset_group_id", &p.AssetGroup},
+		{"gcl_id", &p.GClid},
+	} {
+		*id.text = text(leadform.Clean(string(*id.text)))
+		if n := len(*id.text); n > maxID {
+			return fmt.Sprintf("%s is %d bytes long, at most %d are taken", id.name, n, maxID)
+		}
+	}
+	return ""
 }
 
 func lead(p *payload, columns []column, body []byte, s leadform.Source, now time.Time) ledger.Lead {
