@@ -18,8 +18,12 @@ import (
 )
 
 const (
-	maxWords = 500
-	maxWait  = 24 * time.Hour
+	maxWords   = 500
+	maxAhead   = 256  // how far Scrub looks beyond maxWords: three times enough, for a letter of another case can have three bytes
+	maxValue   = 2048 // what is listed of a private value: more than Scrub ever looks at
+	enough     = 64   // so much of a long value gives it away
+	wordLength = 6    // a shorter value is hidden only as a word of its own
+	maxWait    = 24 * time.Hour
 )
 
 // Repair is the next step for a custom field that is missing.
@@ -116,7 +120,7 @@ func Words(r Reply) (words, trace string) {
 	case body[0] == '<':
 		list = []string{"the answer was a page of HTML"}
 	case r.Status < 200 || r.Status >= 300:
-		list = []string{cutText(string(body), 200)}
+		list = []string{string(body[:min(len(body), maxWords+maxAhead+utf8.UTFMax)])} // Scrub cuts it
 	}
 	if len(list) == 0 && (r.Status < 200 || r.Status >= 300) {
 		list = []string{strings.ToLower(http.StatusText(r.Status))}
@@ -152,14 +156,42 @@ var (
 )
 
 // Scrub takes out of a message what hide lists, and whatever looks like an e-mail address
-// or an international phone number.
+// or an international phone number. What it costs does not depend on how long the values
+// of hide are. The text is looked through a little further than it is kept, so that a
+// value at the cut is known.
 func Scrub(text string, hide []string) string {
-	for _, h := range hide {
-		text = replaceWord(text, h)
+	if text == "" {
+		return ""
 	}
-	text = addressPattern.ReplaceAllString(text, "***")
-	text = numberPattern.ReplaceAllString(text, "***")
-	text = strings.Map(func(r rune) rune {
+	text, cut := strings.CutSuffix(text, "…")
+	whole := len(text)
+	text = firstBytes(text, maxWords+maxAhead)
+	keep := len(firstBytes(text, maxWords))
+	ends := findAll(text, hide, cut && len(text) == whole)
+	for _, pattern := range []*regexp.Regexp{addressPattern, numberPattern} {
+		for _, m := range pattern.FindAllStringIndex(text, -1) {
+			ends[m[0]] = max(ends[m[0]], m[1])
+		}
+	}
+	var b strings.Builder
+	at := 0
+	for from := 0; from < keep; from++ {
+		to := ends[from]
+		if to == 0 {
+			continue
+		}
+		b.WriteString(text[at:from])
+		b.WriteString("***")
+		for at = from; at < to; at++ { // with what overlaps
+			to = max(to, ends[at])
+		}
+		from = at - 1
+	}
+	b.WriteString(text[at:max(at, keep)])
+	if max(at, keep) < whole {
+		cut = true
+	}
+	shown := strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
 			return ' '
 		}
@@ -167,51 +199,109 @@ func Scrub(text string, hide []string) string {
 			return -1
 		}
 		return r
-	}, strings.ToValidUTF8(text, ""))
-	return cutText(text, maxWords)
+	}, strings.ToValidUTF8(b.String(), ""))
+	if cut && len(shown) <= maxWords {
+		return shown + "…"
+	}
+	return cutText(shown, maxWords)
 }
 
-func cutText(text string, limit int) string {
+// findAll returns, for each place of the text, the end of the longest value that begins
+// there, or 0. Case makes no difference; a short value counts only where
+// it is not a part of a longer word: a first name must not eat the middle of "properties".
+// Of a long value its beginning is enough, and at the end of a text that was cut, a few
+// letters of it.
+func findAll(text string, values []string, cut bool) []int {
+	places := map[rune][]int{}
+	for i, r := range text {
+		places[fold(r)] = append(places[fold(r)], i)
+	}
+	ends := make([]int, len(text))
+	for _, value := range values {
+		first, _ := utf8.DecodeRuneInString(value)
+		for _, from := range places[fold(first)] {
+			of, n := common(value, text[from:])
+			to := from + n
+			if of < len(value) && of < enough && (!cut || to < len(text) || of < wordLength) {
+				continue
+			}
+			before, _ := utf8.DecodeLastRuneInString(text[:from])
+			after, _ := utf8.DecodeRuneInString(text[to:])
+			if len(value) >= wordLength || !inWord(before) && !inWord(after) {
+				ends[from] = max(ends[from], to)
+			}
+		}
+	}
+	return ends
+}
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+
+// common returns how many bytes of the value, and of the text, agree but for case.
+func common(value, text string) (ofValue, ofText int) {
+	for ofValue < len(value) && ofText < len(text) {
+		if v := value[ofValue]; v == text[ofText] && v < utf8.RuneSelf { // most often
+			ofValue, ofText = ofValue+1, ofText+1
+			continue
+		}
+		v, nv := utf8.DecodeRuneInString(value[ofValue:])
+		t, nt := utf8.DecodeRuneInString(text[ofText:])
+		if v != t && fold(v) != fold(t) {
+			break
+		}
+		ofValue, ofText = ofValue+nv, ofText+nt
+	}
+	return ofValue, ofText
+}
+
+// fold returns the least of the runes that differ only in case.
+func fold(r rune) rune {
+	if r < utf8.RuneSelf {
+		if 'a' <= r && r <= 'z' {
+			r -= 'a' - 'A'
+		}
+		return r
+	}
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		least = min(least, next)
+	}
+	return least
+}
+
+// firstBytes cuts a text between two runes.
+func firstBytes(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}
 	for limit > 0 && !utf8.RuneStart(text[limit]) {
 		limit--
 	}
-	return text[:limit] + "…"
+	return text[:limit]
 }
 
-// replaceWord hides one value, in any case, where it is not a part of a longer word:
-// a first name must not eat the middle of "properties".
-func replaceWord(text, hide string) string {
-	pattern, err := regexp.Compile(`(?i)` + regexp.QuoteMeta(hide))
-	if err != nil || hide == "" {
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	var b strings.Builder
-	at := 0
-	for _, m := range pattern.FindAllStringIndex(text, -1) {
-		before, _ := utf8.DecodeLastRuneInString(text[:m[0]])
-		after, _ := utf8.DecodeRuneInString(text[m[1]:])
-		if len(hide) < 6 && (unicode.IsLetter(before) || unicode.IsDigit(before) || unicode.IsLetter(after) || unicode.IsDigit(after)) {
-			continue
-		}
-		b.WriteString(text[at:m[0]])
-		b.WriteString("***")
-		at = m[1]
-	}
-	b.WriteString(text[at:])
-	return b.String()
+	return firstBytes(text, limit) + "…"
 }
 
 // Private lists what no message may hold: the contact and the answers of the lead (it may
-// be nil), and the settings of the account that can be credentials. Longest first.
+// be nil), and the settings of the account that can be credentials. A long value is
+// listed by its beginning, which is all that Scrub needs.
 func Private(a Account, l *ledger.Lead) []string {
 	var list []string
 	add := func(least int, values ...string) {
 		for _, v := range values {
-			if v = strings.TrimSpace(v); len(v) >= least {
-				list = append(list, v, url.QueryEscape(v), url.PathEscape(v))
+			if v = firstBytes(strings.TrimSpace(v), maxValue); len(v) < least {
+				continue
+			}
+			list = append(list, v)
+			for _, escaped := range []string{url.QueryEscape(v), url.PathEscape(v)} {
+				if escaped != v {
+					list = append(list, escaped)
+				}
 			}
 		}
 	}
@@ -224,8 +314,11 @@ func Private(a Account, l *ledger.Lead) []string {
 	if l != nil {
 		c := l.Contact
 		add(2, c.FullName, c.FirstName, c.LastName, c.Email, c.Phone, c.WorkEmail, c.WorkPhone, c.Street, c.City, c.Postcode, c.Birthday, c.Company)
-		add(2, strings.Fields(c.FullName+" "+c.FirstName+" "+c.LastName)...)
+		for _, name := range []string{c.FullName, c.FirstName, c.LastName} {
+			add(2, strings.Fields(firstBytes(name, maxValue))...)
+		}
 		for _, phone := range []string{c.Phone, c.WorkPhone} {
+			phone = firstBytes(phone, maxValue)
 			number := Phone(a, l, phone)
 			add(5, number, digits(phone))
 			for from := 0; from < len(digits(number)) && from <= 3; from++ { // with the country's code, and without
@@ -237,8 +330,7 @@ func Private(a Account, l *ledger.Lead) []string {
 		}
 		add(4, c.JobTitle, l.IP, l.UserAgent)
 	}
-	slices.SortFunc(list, func(x, y string) int { return len(y) - len(x) })
-	return slices.Compact(list)
+	return list
 }
 
 func digits(s string) string {
