@@ -114,6 +114,10 @@ func Sign(secrets, id, timestamp string, body []byte) (string, error) {
 
 // judge knows the ways in which the well-known receivers answer.
 func judge(a crm.Account, l *ledger.Lead, r crm.Reply, err error) ledger.Outcome {
+	done := err == nil && r.Status >= 200 && r.Status < 300
+	if done && len(bytes.TrimSpace(r.Body)) == 0 { // the usual answer, with nothing to look through
+		return ledger.Accepted{Answer: ledger.Answer{Status: r.Status}}
+	}
 	hide := crm.Private(a, l)
 	o := crm.Classify(r, err, hide)
 	if err != nil {
@@ -126,8 +130,23 @@ func judge(a crm.Account, l *ledger.Lead, r crm.Reply, err error) ledger.Outcome
 		return ledger.RetryAt{Answer: answer, Reason: ledger.Backlog, Wait: crm.RetryAfter(r)}
 	case host == "script.google.com" && r.Status == http.StatusOK:
 		return judgeScript(r, answer, hide)
+	case done && isPage(r.Body):
+		answer.Message = "a page of HTML is at this address (such as a login, a parked domain or a firewall's notice) and not a receiver, so the lead did not arrive; " +
+			"open the address to see the page, then set the URL that takes leads; a receiver of one's own must answer with JSON, a short text or nothing"
+		return ledger.Hold{Answer: answer, Reason: ledger.AddressGone}
 	}
 	return o
+}
+
+// isPage tells a page for people, which takes no leads although its status is 200.
+func isPage(body []byte) bool {
+	body = bytes.TrimLeft(body, " \t\r\n\f\v\ufeff")
+	for _, start := range []string{"<!doctype", "<html"} {
+		if len(body) >= len(start) && strings.EqualFold(string(body[:len(start)]), start) {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeScript reads the body, for an Apps Script has no status of its own.

@@ -96,6 +96,15 @@ func TestJudge(t *testing.T) {
 		{maker, 400, `bad`, ledger.Refusal{}},
 		{maker, 410, `There is no scenario listening for this webhook.`, ledger.Hold{Reason: ledger.AddressGone}},
 		{n8n, 200, `{"message":"Workflow was started"}`, ledger.Accepted{}},
+		{n8n, 200, ``, ledger.Accepted{}},
+		{n8n, 204, "\r\n", ledger.Accepted{}},
+		{n8n, 200, `<?xml version="1.0"?><ok/>`, ledger.Accepted{}},
+		{n8n, 200, `taken, see <html>`, ledger.Accepted{}},
+		{n8n, 200, `<!DOCTYPE html><title>Log in</title>`, ledger.Hold{Reason: ledger.AddressGone}},
+		{n8n, 202, "\ufeff \n<HtMl lang=en>Ana Example", ledger.Hold{Reason: ledger.AddressGone}},
+		{zapier, 200, " \n\ufeff<!doctype HTML>", ledger.Hold{Reason: ledger.AddressGone}},
+		{n8n, 502, `<!DOCTYPE html><title>Bad gateway</title>`, ledger.RetryAt{Reason: ledger.Backlog}},
+		{n8n, 400, `<html>`, ledger.Refusal{}},
 		{n8n, 404, `{"code":404,"message":"The requested webhook \"x\" is not registered."}`, ledger.Hold{Reason: ledger.AddressGone}},
 		{script, 200, `{"ok":true}`, ledger.Accepted{}},
 		{script, 200, `done`, ledger.Accepted{}},
@@ -115,6 +124,20 @@ func TestJudge(t *testing.T) {
 			require.Equal(t, c.want.(ledger.RetryAt).Reason, o.Reason)
 		}
 	}
+}
+
+// TestAPageIsNoReceiver: people learn what is there and what to do.
+func TestAPageIsNoReceiver(t *testing.T) {
+	t.Parallel()
+	got := webhook.Judge(crmtest.Account("webhook", "https://crm.example.com/x"), crmtest.Lead(), crm.Reply{Status: 200, Body: []byte("<html>")}, nil)
+	require.Regexp(t, `page of HTML.*login.*set`, ledger.AnswerOf(got).Message)
+	require.Equal(t, 200, ledger.AnswerOf(got).Status)
+}
+
+// TestAnEmptyAnswerCostsNothing: there is nothing to hide in it.
+func TestAnEmptyAnswerCostsNothing(t *testing.T) {
+	a, l := crmtest.Account("webhook", "https://crm.example.com/x"), crmtest.Lead()
+	require.Less(t, testing.AllocsPerRun(10, func() { webhook.Judge(a, l, crm.Reply{Status: 200}, nil) }), 5.0)
 }
 
 func TestPreview(t *testing.T) {
