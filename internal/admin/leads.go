@@ -163,14 +163,9 @@ func (a *Admin) leadView(ctx context.Context, row *store.LeadRow) (*Lead, error)
 	for _, t := range life.Touches {
 		v.Hops = append(v.Hops, Hop{At: t.At, What: "received", Detail: "by the source " + t.Source})
 	}
-	worst := -1
-	order := []ledger.State{ledger.Skipped, ledger.Sent, ledger.Waiting, ledger.Failed, ledger.Held}
+	newest := make(map[string]ledger.State) // a CRM that took a later touch has the lead
 	for _, d := range life.Deliveries {
-		for i, s := range order {
-			if s == d.State && i > worst {
-				worst, v.State = i, string(s)
-			}
-		}
+		newest[d.Destination] = d.State
 		h := Hop{At: d.SettledAt, What: d.Destination, Detail: leadSentence(d)}
 		if h.At.IsZero() {
 			h.At = a.c.Clock.Now()
@@ -178,10 +173,23 @@ func (a *Admin) leadView(ctx context.Context, row *store.LeadRow) (*Lead, error)
 		v.Hops = append(v.Hops, h)
 	}
 	slices.SortStableFunc(v.Hops, func(a, b Hop) int { return a.At.Compare(b.At) }) // a second touch may come after the CRM
+	v.State = sumUp(newest, v.State)
 	for i := 1; i < len(v.Hops); i++ {
 		v.Hops[i].TookMS = max(v.Hops[i].At.Sub(v.Hops[i-1].At).Milliseconds(), 0)
 	}
 	return v, nil
+}
+
+// sumUp returns the state that most needs a look.
+func sumUp(states map[string]ledger.State, none string) string {
+	for _, s := range []ledger.State{ledger.Held, ledger.Failed, ledger.Waiting, ledger.Sent, ledger.Skipped} {
+		for _, of := range states {
+			if of == s {
+				return string(s)
+			}
+		}
+	}
+	return none
 }
 
 func leadSentence(d store.DeliveryView) string {

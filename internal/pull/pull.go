@@ -51,7 +51,7 @@ func New(c Config) *Puller {
 const (
 	poll     = 5 * time.Second
 	lease    = time.Minute // a fetch takes less
-	atOnce   = 20              // notices per round
+	atOnce   = 20          // notices per round
 	parallel = 4
 )
 

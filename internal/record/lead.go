@@ -63,6 +63,11 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	if done.Reused {
 		return LeadResult{}, store.ErrIdempotencyKeyReused
 	}
+	if (done.Duplicate || done.Merged) && !l.History && !l.Test {
+		if err := r.enrich(ctx, ws, done.ID, l, now); err != nil {
+			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
+		}
+	}
 	return LeadResult{ID: done.ID, Duplicate: done.Duplicate, Merged: done.Merged}, nil
 }
 

@@ -147,6 +147,11 @@ func (r *Ring) SealLead(lead int64, plain []byte) (wrapped, sealed []byte) {
 	return wrapped, Seal(key, r.lead(lead), plain)
 }
 
+// ReSealLead seals the lead anew with the key that it has.
+func (r *Ring) ReSealLead(lead int64, key Key, plain []byte) []byte {
+	return Seal(key, r.lead(lead), plain)
+}
+
 // ReadLead returns what SealLead has sealed, also when it was sealed anew with the
 // same key. Its error is that of OpenLead or of Open.
 func (r *Ring) ReadLead(lead int64, wrapped, sealed []byte) ([]byte, error) {

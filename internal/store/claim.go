@@ -26,13 +26,18 @@ type ClaimRequest struct {
 	IDs         []ledger.ID // these rows only (a part of a refused batch); nil: whoever is due
 	Probe       bool        // one row, to see whether a held lane is well again
 	// Leads: each row is a call of its own. Two rows of one lead never go together, and
-	// while the lane is in trouble those go first that were tried least, so that a few
-	// which the CRM will not have cannot stand before all others.
+	// while the lane is held or in trouble for long those go first that were tried least,
+	// so that a few which the CRM will not have cannot stand before all others for ever.
 	Leads bool
 }
 
 // urgent is how close to its deadline a row goes before all others.
 const urgent = 24 * time.Hour
+
+// patience is how many failures in a row, some 25 minutes of them, are taken for an
+// outage, after which leads arrive in order, before it is tried whether only the first
+// ones are at fault.
+const patience = 8
 
 // Claim takes the rows that a destination gets next and writes the batch down
 // before a byte of it leaves: money and what is about to expire first, then in order
@@ -126,7 +131,7 @@ func (s *Store) dueRows(ctx context.Context, tx *tx, r ClaimRequest, lane ledger
 	doubt := ledger.Micros(r.Now.Add(-ledger.DedupWindow))
 	if r.Leads {
 		order := `ORDER BY id LIMIT $4`
-		if lane.Failures > 0 || lane.Held != ledger.None {
+		if lane.Failures >= patience || lane.Held != ledger.None {
 			order = `ORDER BY tries, id LIMIT $4`
 		}
 		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+due+order, r.Destination, now, doubt, r.MaxRows+ledger.MaxDeliveries)
