@@ -11,7 +11,8 @@
 //	result, err := client.Send(ctx, datasetID, capi.Batch{Events: …})
 //
 // The package never logs, never keeps state between calls, never puts an access
-// token into a URL or an error, and imports nothing of Capiloop's other packages.
+// token into an error, nor into a URL (but for Reader.DebugToken, whose endpoint takes
+// it nowhere else), and imports nothing of Capiloop's other packages.
 //
 // Rules follow Meta's documentation (developers.facebook.com, Conversions API,
 // state of September 2026); where Meta's own libraries disagree with it, the
