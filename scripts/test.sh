@@ -64,7 +64,7 @@ race_tests() {
 	local rc=0
 	# shellcheck disable=SC2086 # GOTESTFLAGS holds several flags
 	CGO_ENABLED=1 scripts/with-postgres.sh .tools/gotestsum --format standard-quiet --jsonfile "$json" -- \
-		-race -shuffle=on -timeout 15m ${GOTESTFLAGS:-} "$@" || rc=$?
+		-race -shuffle=on -timeout 25m ${GOTESTFLAGS:-} "$@" || rc=$?
 	result="$(count pass) passed, $(count fail) failed, $(count skip) skipped"
 	if [ $rc != 0 ]; then
 		[ "$(count fail)" != 0 ] || result+="; a package did not build, or its tests were cut short"

@@ -31,23 +31,7 @@ func TestTheBookBalancesAfterAnyHistory(t *testing.T) {
 		var lane ledger.Lane
 		rt.Repeat(map[string]func(*rapid.T){
 			"record": func(rt *rapid.T) {
-				var events []*ledger.Event
-				for range rapid.IntRange(1, 5).Draw(rt, "events") {
-					e := b.event(rapid.SampledFrom([]string{"Lead", "Purchase"}).Draw(rt, "name"), fmt.Sprint("e", rapid.IntRange(0, 50).Draw(rt, "id")))
-					e.Person = int64(rapid.IntRange(1, 2).Draw(rt, "person"))
-					d := &e.Deliveries[0]
-					d.Deadline = b.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "deadline")) * time.Hour)
-					switch rapid.IntRange(0, 5).Draw(rt, "kind") {
-					case 0:
-						d.State, d.Reason, d.Payload = ledger.Skipped, ledger.NoConsent, nil
-					case 1:
-						d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, b.now.Add(time.Hour)
-					case 2:
-						d.Priority = ledger.Valuable
-					}
-					events = append(events, e)
-				}
-				b.record(t, events...)
+				b.record(t, b.someEvents(rt)...)
 			},
 			"claim": func(rt *rapid.T) {
 				if open == nil {
@@ -100,4 +84,25 @@ func TestTheBookBalancesAfterAnyHistory(t *testing.T) {
 		})
 		b.balanced(t)
 	})
+}
+
+// someEvents draws events of all kinds.
+func (b *bench) someEvents(rt *rapid.T) []*ledger.Event {
+	var events []*ledger.Event
+	for range rapid.IntRange(1, 5).Draw(rt, "events") {
+		e := b.event(rapid.SampledFrom([]string{"Lead", "Purchase"}).Draw(rt, "name"), fmt.Sprint("e", rapid.IntRange(0, 50).Draw(rt, "id")))
+		e.Person = int64(rapid.IntRange(1, 2).Draw(rt, "person"))
+		d := &e.Deliveries[0]
+		d.Deadline = b.now.Add(time.Duration(rapid.IntRange(1, 100).Draw(rt, "deadline")) * time.Hour)
+		switch rapid.IntRange(0, 5).Draw(rt, "kind") {
+		case 0:
+			d.State, d.Reason, d.Payload = ledger.Skipped, ledger.NoConsent, nil
+		case 1:
+			d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, b.now.Add(time.Hour)
+		case 2:
+			d.Priority = ledger.Valuable
+		}
+		events = append(events, e)
+	}
+	return events
 }
