@@ -180,14 +180,12 @@ func (d *decoder) extInfo(key, raw []byte) []string {
 		})
 	case '{':
 		_ = object(raw, func(k, v []byte) error {
-			n, err := strconv.Atoi(string(k))
-			if err != nil || n < 0 || n > 15 {
-				return nil //nolint:nilerr // a position that does not exist is no position
+			if n, err := strconv.Atoi(string(k)); err == nil && n >= 0 && n <= 15 { // else it is no position
+				for len(list) <= n {
+					list = append(list, "")
+				}
+				list[n], _ = scalar(v)
 			}
-			for len(list) <= n {
-				list = append(list, "")
-			}
-			list[n], _ = scalar(v)
 			return nil
 		})
 	default:

@@ -1,6 +1,7 @@
 package capitest
 
 import (
+	"encoding/binary"
 	"hash/maphash"
 	"time"
 )
@@ -45,8 +46,7 @@ func newDedup(keepRepeats bool) dedup {
 func (d *dedup) hash(kind byte, parts ...string) key {
 	d.buf = append(d.buf[:0], kind)
 	for _, p := range parts {
-		n := len(p)
-		d.buf = append(d.buf, byte(n), byte(n>>8), byte(n>>16)) //nolint:gosec // a length, byte by byte
+		d.buf = binary.AppendVarint(d.buf, int64(len(p)))
 		d.buf = append(d.buf, p...)
 	}
 	return key{maphash.Bytes(d.seed1, d.buf), maphash.Bytes(d.seed2, d.buf)}

@@ -60,3 +60,29 @@ func (o Lost) answer() Answer     { return o.Answer }
 
 // AnswerOf returns what the destination said.
 func AnswerOf(o Outcome) Answer { return o.answer() }
+
+// WithAnswer returns the outcome with another answer, such as one from which what is
+// private was taken out.
+func WithAnswer(o Outcome, a Answer) Outcome {
+	switch o := o.(type) {
+	case Accepted:
+		o.Answer = a
+		return o
+	case RetryAt:
+		o.Answer = a
+		return o
+	case Refusal:
+		o.Answer = a
+		return o
+	case Split:
+		o.Answer = a
+		return o
+	case Hold:
+		o.Answer = a
+		return o
+	case Lost:
+		o.Answer = a
+		return o
+	}
+	return o
+}

@@ -68,18 +68,7 @@ func (t *Telegram) address(method string) string {
 func (t *Telegram) clean(o ledger.Outcome) ledger.Outcome {
 	a := ledger.AnswerOf(o)
 	a.Message = scrub(a.Message, Message{}, t.config.Token.Reveal())
-	switch o := o.(type) {
-	case ledger.Lost:
-		o.Answer = a
-		return o
-	case ledger.RetryAt:
-		o.Answer = a
-		return o
-	case ledger.Hold:
-		o.Answer = a
-		return o
-	}
-	return o
+	return ledger.WithAnswer(o, a)
 }
 
 func (t *Telegram) outcome(r reply, m Message) ledger.Outcome {

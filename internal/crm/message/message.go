@@ -174,22 +174,5 @@ func server(address string) (host string, port int, err error) {
 func scrubbed(o ledger.Outcome, hide []string) ledger.Outcome {
 	a := ledger.AnswerOf(o)
 	a.Message = crm.Scrub(a.Message, hide)
-	switch o := o.(type) {
-	case ledger.Accepted:
-		o.Answer = a
-		return o
-	case ledger.RetryAt:
-		o.Answer = a
-		return o
-	case ledger.Hold:
-		o.Answer = a
-		return o
-	case ledger.Refusal:
-		o.Answer = a
-		return o
-	case ledger.Lost:
-		o.Answer = a
-		return o
-	}
-	return o
+	return ledger.WithAnswer(o, a)
 }
