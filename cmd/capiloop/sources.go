@@ -16,10 +16,11 @@ func newSources() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "sources",
-		Short: "Show where leads come in, with the addresses to enter at each platform",
-		Long: `Lists the lead sources of the configuration file, each with its address for the
-platform's webhook settings, and when it was last heard of. Keep the addresses to
-yourself: where a platform signs nothing, who has one can post leads.`,
+		Short: "Show where leads and stages come in, with the addresses to enter there",
+		Long: `Lists the lead sources of the configuration file and the CRMs that tell of their
+stages, each with its address for the webhook settings there, and when it was last
+heard of. Keep the addresses to yourself: where nothing is signed, who has one can post
+leads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.withActions(cmd.Context(), cmd.ErrOrStderr(), func(a admin.Actions) error {
@@ -49,9 +50,13 @@ func printSources(out io.Writer, list []admin.Source) {
 		if s.LastSeenAt != nil {
 			seen = "last seen " + s.LastSeenAt.Format("2006-01-02 15:04:05 MST")
 		}
-		fmt.Fprintf(out, "%s / %s   %s, %s\n  %s\n", s.Workspace, s.Name, s.Kind, seen, s.URL)
+		kind := s.Kind
+		if s.CRM {
+			kind += ", tells of stages"
+		}
+		fmt.Fprintf(out, "%s / %s   %s, %s\n  %s\n", s.Workspace, s.Name, kind, seen, s.URL)
 	}
 	if len(list) == 0 {
-		fmt.Fprintln(out, "There is no lead source. Add one under sources: in the configuration file.")
+		fmt.Fprintln(out, "There is no lead source and no CRM that tells of stages. Add one under sources: or crms: in the configuration file.")
 	}
 }

@@ -5,20 +5,23 @@ import (
 	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
+	"github.com/capiloop/capiloop/internal/store"
 )
 
-// Source is where leads come in.
+// Source is where leads come in, or a CRM that tells what becomes of them.
 type Source struct {
 	Workspace   string     `json:"workspace"`
 	Kind        string     `json:"kind"`
 	Name        string     `json:"name"`
+	CRM         bool       `json:"crm"` // it tells of stages
 	URL         string     `json:"url"` // to be entered at the platform; "" for who may not have secrets
 	ConnectedAt time.Time  `json:"connected_at"`
 	LastSeenAt  *time.Time `json:"last_seen_at"` // null: nothing came yet
 }
 
-// Sources lists where leads come in. The address is a secret: who has it can post
-// leads where a platform signs nothing.
+// Sources lists where leads come in and which CRMs tell of stages. The address is a
+// secret: who has it can post leads where a platform signs nothing.
 func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, error) {
 	if err := allow(by, Read, "look at sources"); err != nil {
 		return nil, err
@@ -32,17 +35,31 @@ func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, err
 		workspaces = []*config.Workspace{w}
 	}
 	list := []Source{}
+	add := func(out Source, w *config.Workspace, id int64, webhook string) error {
+		seen, err := a.c.Store.SourceSeen(ctx, w.ID, id, out.Name)
+		if err != nil {
+			return err
+		}
+		out.Workspace, out.LastSeenAt = w.Name, when(seen)
+		if by.Right >= Own && a.c.URL != nil {
+			out.URL = a.c.URL() + "/webhooks/" + webhook
+		}
+		list = append(list, out)
+		return nil
+	}
 	for _, w := range workspaces {
 		for _, s := range w.Sources {
-			seen, err := a.c.Store.SourceSeen(ctx, w.ID, s.ID, s.Name)
-			if err != nil {
+			if err := add(Source{Kind: s.Kind, Name: s.Name, ConnectedAt: s.CreatedAt.UTC()}, w, s.ID, s.Webhook); err != nil {
 				return nil, err
 			}
-			out := Source{Workspace: w.Name, Kind: s.Kind, Name: s.Name, ConnectedAt: s.CreatedAt.UTC(), LastSeenAt: when(seen)}
-			if by.Right >= Own && a.c.URL != nil {
-				out.URL = a.c.URL() + "/webhooks/" + s.Webhook
+		}
+		for _, c := range w.CRMs {
+			if _, tells := a.c.CRMs[c.Kind].(crm.StageReader); !tells {
+				continue
 			}
-			list = append(list, out)
+			if err := add(Source{Kind: c.Kind, Name: c.Name, CRM: true, ConnectedAt: c.CreatedAt.UTC()}, w, store.CRMSource(c.ID), c.Webhook); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return list, nil

@@ -173,6 +173,7 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.open(ctx); err != nil {
 		return err
 	}
+	a.warn(a.o.File)
 	deliverer := deliver.New(deliver.Config{
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, CRMs: a.kinds.CRMs, Account: a.crmAccount, IDs: a.ids, Clock: a.o.Clock, Log: a.log,
 		Node: nodeName(), Observe: newDeliveryMetrics(a.metrics, a.settings, a.o.Clock),

@@ -38,7 +38,9 @@ func (a *App) applySettings(ctx context.Context, file *config.File) error {
 		Source: func(workspace, name string) config.KeptSource {
 			return config.KeptSource(applied.Sources[workspace+"/"+name])
 		},
-		CRM:     func(workspace, name string) ledger.Destination { return applied.CRMs[workspace+"/"+name] },
+		CRM: func(workspace, name string) config.KeptCRM {
+			return config.KeptCRM(applied.CRMs[workspace+"/"+name])
+		},
 		Ring:    func(workspace int64) *secret.Ring { return a.rings[workspace] },
 		APIKeys: keys,
 	})
@@ -150,7 +152,15 @@ func (a *App) Reload(ctx context.Context, file *config.File) error {
 		return fmt.Errorf("put the new configuration in force: %w", err)
 	}
 	a.log.Info("new configuration in force", "workspaces", len(file.Workspaces))
+	a.warn(file)
 	return nil
+}
+
+// warn tells what of a file is most likely a slip.
+func (a *App) warn(file *config.File) {
+	for _, p := range file.Warnings {
+		a.log.Warn("a setting may not be what was meant", "line", p.Line, "setting", p.Where, "what", p.What, "next_step", p.Fix)
+	}
 }
 
 func (a *App) currentFile() *config.File {
@@ -192,7 +202,7 @@ func declarations(f *config.File) []store.FileWorkspace {
 			d.Sources = append(d.Sources, store.FileSource{Kind: src.Kind, Name: src.Name, Webhook: src.Webhook.Reveal()})
 		}
 		for _, c := range w.CRMs {
-			d.CRMs = append(d.CRMs, store.FileCRM{Kind: c.Kind, Name: c.Name})
+			d.CRMs = append(d.CRMs, store.FileCRM{Kind: c.Kind, Name: c.Name, Webhook: c.Webhook.Reveal()})
 		}
 		list = append(list, d)
 	}

@@ -26,7 +26,8 @@ type FileSource struct {
 // FileCRM is a CRM as the file declares it.
 type FileCRM struct {
 	Kind, Name string
-	TestLeads  bool // test leads are delivered too, marked
+	Webhook    secret.Secret // the secret part of its address; none: the store makes one
+	TestLeads  bool          // test leads are delivered too, marked
 	Options    secret.Options
 
 	spots spots
@@ -90,10 +91,7 @@ func (r *reader) connections(m *mapping, w *FileWorkspace, seen places) {
 		var s FileSource
 		v.mapping(func(m *mapping) {
 			r.connection(m, "source", &s.Kind, &s.Name, names)
-			if takeQuiet(m, "webhook", &s.Webhook, webhookOf) && !s.Webhook.IsZero() {
-				at, _ := m.get("webhook")
-				once(seen.webhooks, s.Webhook.Reveal(), at, flaw{"the same key of an address", "give each source its own"})
-			}
+			r.webhook(m, &s.Webhook, seen)
 			s.Options, s.spots = m.options()
 		})
 		w.Sources = append(w.Sources, s)
@@ -105,7 +103,7 @@ func (r *reader) connections(m *mapping, w *FileWorkspace, seen places) {
 			if v, ok := m.get("test_leads"); ok {
 				v.boolean(&c.TestLeads)
 			}
-			m.refuse("webhook")
+			r.webhook(m, &c.Webhook, seen)
 			c.Options, c.spots = m.options()
 		})
 		w.CRMs = append(w.CRMs, c)
@@ -121,6 +119,15 @@ func (r *reader) connection(m *mapping, what string, kind, name *string, names m
 		r.report(m.at(), m.path, flaw{"the " + what + " has no name", "add name: with letters, digits, dashes and underscores"})
 	} else if v, _ := m.get("name"); *name != "" {
 		once(names, strings.ToLower(*name), v, flaw{"a source or CRM of this name", "give each of a workspace its own name"})
+	}
+}
+
+// webhook reads the secret part of an address, which stands once among all sources
+// and CRMs of the file.
+func (r *reader) webhook(m *mapping, into *secret.Secret, seen places) {
+	if takeQuiet(m, "webhook", into, webhookOf) && !into.IsZero() {
+		at, _ := m.get("webhook")
+		once(seen.webhooks, into.Reveal(), at, flaw{"the same key of an address", "give each source and CRM its own"})
 	}
 }
 
@@ -229,7 +236,7 @@ func (f *File) CheckOptions(sources, crms Kinds) error {
 		}
 		for j := range w.CRMs {
 			c := &w.CRMs[j]
-			crms.check(e, "CRM", c.Kind, c.Options, c.spots, "kind", "name", "test_leads")
+			crms.check(e, "CRM", c.Kind, c.Options, c.spots, "kind", "name", "webhook", "test_leads")
 		}
 	}
 	if len(e.Problems) == 0 {

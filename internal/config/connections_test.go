@@ -39,6 +39,8 @@ func TestParseReadsSourcesAndCRMs(t *testing.T) {
 	crm, mail := one.CRMs[0], one.CRMs[1]
 	require.Equal(t, []string{"webhook", "crm"}, []string{crm.Kind, crm.Name})
 	require.True(t, crm.TestLeads)
+	require.Equal(t, environment["WEBHOOK"]+"2", crm.Webhook.Reveal())
+	require.True(t, mail.Webhook.IsZero())
 	require.Equal(t, "https://crm.example.com/"+environment["PASSWORD"], crm.Options.Text("url"))
 	require.Equal(t, map[string]string{"Authorization": "Bearer " + environment["META_TOKEN"]}, crm.Options.Map("headers"))
 	require.False(t, mail.TestLeads)
@@ -59,6 +61,7 @@ func TestSnapshotHasSourcesAndCRMs(t *testing.T) {
 	require.Len(t, one.CRMs, 2)
 	require.EqualValues(t, 31, one.CRMs[0].ID)
 	require.True(t, one.CRMs[0].TestLeads)
+	require.Equal(t, "made-by-the-store-too", one.CRMs[0].Webhook)
 	require.Nil(t, one.Ring)
 }
 

@@ -52,6 +52,12 @@ func TestPageNamesEveryKey(t *testing.T) {
 	require.NoError(t, err)
 	for _, key := range knownKeys(t, tree) {
 		short := strings.TrimPrefix(strings.TrimPrefix(key, "workspaces."), "datasets.")
+		if rule, ok := strings.CutPrefix(short, "stages."); ok { // its table names some keys that others have, too
+			_, table, _ := strings.Cut(string(doc), "## Keys of a rule")
+			table, _, _ = strings.Cut(table, "\n## ")
+			require.Contains(t, table, "| `"+rule+"` |", "the page has no line for %s", key)
+			continue
+		}
 		if strings.Contains(string(doc), "| `"+short+".") { // graph, log: their keys have the lines
 			continue
 		}
@@ -59,14 +65,16 @@ func TestPageNamesEveryKey(t *testing.T) {
 	}
 }
 
-// spoil puts a key that is unknown into every mapping, and notes which keys stood
+// spoil puts a key that is unknown into every mapping of ours, and notes which keys stood
 // there.
 func spoil(node any, path string, named map[string]bool) {
 	switch n := node.(type) {
 	case map[string]any:
 		for key, v := range n {
 			named[strings.TrimPrefix(path+"."+key, ".")] = true
-			spoil(v, path+"."+key, named)
+			if key != "if" { // its keys are the CRM's
+				spoil(v, path+"."+key, named)
+			}
 		}
 		n[nonsense] = 1
 	case []any:

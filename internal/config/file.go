@@ -30,6 +30,9 @@ type File struct {
 	TrustedProxies []netip.Prefix
 	Log            Log
 	Workspaces     []FileWorkspace
+
+	// Warnings are what is most likely a slip; the file holds all the same.
+	Warnings []Problem `json:"-"`
 }
 
 // Graph is where Meta is reached, for all datasets that do not say otherwise.
@@ -53,6 +56,8 @@ type FileWorkspace struct {
 	ConsentRequired         bool
 	MergeWindow             time.Duration
 	Retention               Retention
+	Rules                   []ledger.Rule
+	Guard                   ledger.Guard
 }
 
 // FileDataset is a dataset as the file declares it; APIVersion and URL are empty
@@ -83,6 +88,7 @@ func Default() *File {
 func newWorkspace() FileWorkspace {
 	return FileWorkspace{
 		Timezone: time.UTC, MergeWindow: DefaultMerge, Retention: Retention{Payload: DefaultPayload, Contact: DefaultContact},
+		Guard: ledger.DefaultGuard(),
 	}
 }
 
@@ -97,10 +103,10 @@ type APIKeyOf struct {
 type Kept struct {
 	Workspace func(name string) int64
 	Dataset   func(id string) ledger.Destination
-	Source    func(workspace, name string) KeptSource         // nil: there are none
-	CRM       func(workspace, name string) ledger.Destination // nil: there are none
-	Ring      func(workspace int64) *secret.Ring              // nil: nothing will be sealed
-	APIKeys   []APIKeyOf                                      // one whose workspace is not in the file opens nothing
+	Source    func(workspace, name string) KeptSource // nil: there are none
+	CRM       func(workspace, name string) KeptCRM    // nil: there are none
+	Ring      func(workspace int64) *secret.Ring      // nil: nothing will be sealed
+	APIKeys   []APIKeyOf                              // one whose workspace is not in the file opens nothing
 }
 
 // KeptSource is what the store keeps of a source.
@@ -108,6 +114,12 @@ type KeptSource struct {
 	ID        int64
 	Webhook   string
 	CreatedAt time.Time
+}
+
+// KeptCRM is what the store keeps of a CRM.
+type KeptCRM struct {
+	ledger.Destination
+	Webhook string
 }
 
 // Snapshot builds the settings in force out of the file and of what the store says
@@ -132,6 +144,7 @@ func (f *File) workspace(in *FileWorkspace, k *Kept) (*Workspace, error) {
 	w := &Workspace{
 		ID: k.Workspace(in.Name), Name: in.Name, Country: in.Country, Currency: in.Currency, Timezone: in.Timezone,
 		Keys: in.Keys, ConsentRequired: in.ConsentRequired, MergeWindow: in.MergeWindow, Retention: in.Retention,
+		Rules: in.Rules, Guard: in.Guard,
 	}
 	if w.ID == 0 {
 		return nil, fmt.Errorf("workspace %s has no id in the store", in.Name)
@@ -161,7 +174,7 @@ func (f *File) workspace(in *FileWorkspace, k *Kept) (*Workspace, error) {
 		if d.ID == 0 || d.Workspace != w.ID {
 			return nil, fmt.Errorf("CRM %s of workspace %s has no id in the store, or that of another workspace", c.Name, in.Name)
 		}
-		w.CRMs = append(w.CRMs, &CRM{Destination: d, Options: c.Options, TestLeads: c.TestLeads})
+		w.CRMs = append(w.CRMs, &CRM{Destination: d.Destination, Webhook: d.Webhook, Options: c.Options, TestLeads: c.TestLeads})
 	}
 	for _, key := range in.APIKeys {
 		w.APIKeys = append(w.APIKeys, NewAPIKey("", key.Reveal()))

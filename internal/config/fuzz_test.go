@@ -62,8 +62,8 @@ func FuzzParse(f *testing.F) {
 			Source: func(w, name string) config.KeptSource {
 				return config.KeptSource{ID: number("source " + w + "/" + name)}
 			},
-			CRM: func(w, name string) ledger.Destination {
-				return ledger.Destination{ID: number("crm " + w + "/" + name), Workspace: ws, Name: name}
+			CRM: func(w, name string) config.KeptCRM {
+				return config.KeptCRM{Destination: ledger.Destination{ID: number("crm " + w + "/" + name), Workspace: ws, Name: name}}
 			},
 		}); err != nil {
 			t.Fatalf("settings that are no settings: %v", err)

@@ -23,6 +23,21 @@ func (s *Snapshot) CRM(id int64) (*Workspace, *CRM) {
 	return nil, nil
 }
 
+// CRMByWebhook returns the CRM whose address has this key; nil if there is none. The
+// keys are compared as those of sources are.
+func (s *Snapshot) CRMByWebhook(key string) (*Workspace, *CRM) {
+	var ws *Workspace
+	var found *CRM
+	for _, w := range s.Workspaces {
+		for _, x := range w.CRMs {
+			if subtle.ConstantTimeCompare([]byte(x.Webhook), []byte(key)) == 1 && key != "" {
+				ws, found = w, x
+			}
+		}
+	}
+	return ws, found
+}
+
 // SourceByWebhook returns the source whose address has this key; nil if there is
 // none. The keys are compared in constant time, for they are all that some senders
 // prove themselves by.

@@ -15,6 +15,7 @@ type reader struct {
 	name     string // of the file
 	env      func(string) (string, bool)
 	problems []Problem
+	warnings []Problem
 }
 
 func (r *reader) report(at *token.Position, where string, f flaw) {
@@ -23,6 +24,15 @@ func (r *reader) report(at *token.Position, where string, f flaw) {
 		p.Line, p.Column = at.Line, at.Column
 	}
 	r.problems = append(r.problems, p)
+}
+
+// warn notes what is most likely a slip, and may be meant.
+func (r *reader) warn(v value, f flaw) {
+	p := Problem{Where: v.path, What: f.what, Fix: f.fix}
+	if at := v.at(); at != nil {
+		p.Line, p.Column = at.Line, at.Column
+	}
+	r.warnings = append(r.warnings, p)
 }
 
 // value is a node with its path.

@@ -47,6 +47,7 @@ func Parse(name string, data []byte, env func(string) (string, bool)) (*File, er
 		e.sort()
 		return nil, e
 	}
+	f.Warnings = r.warnings
 	return f, nil
 }
 
@@ -216,7 +217,9 @@ func (r *reader) workspace(m *mapping, w *FileWorkspace, seen places) {
 		take(t, "contact", &w.Retention.Contact, contactOf)
 		t.refuse("raw", "numbers")
 	})
-	m.refuse("stages", "alerts", "guard", "heartbeat")
+	r.stages(m, w)
+	r.guard(m, w)
+	m.refuse("alerts", "heartbeat")
 }
 
 // keys reads the personal keys that may leave. None at all is refused: in a

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capiloop/capiloop/capi"
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -105,7 +106,16 @@ func TestParseReadsEveryValue(t *testing.T) {
 	require.Equal(t, 90*time.Minute, one.MergeWindow)
 	require.Equal(t, 90*24*time.Hour, one.Retention.Contact)
 
+	require.Len(t, one.Rules, 4)
+	require.Equal(t, ledger.Rule{
+		Stage: "142", Pipeline: "Verkauf", CRM: "crm", Event: "Qualified Lead", Value: ledger.ValueFixed, Amount: "99.90", Currency: "EUR", After: "Lead", Datasets: []string{"1"},
+	}, one.Rules[1])
+	require.Equal(t, ledger.Rule{Stage: "Won", Event: "Purchase", Value: ledger.ValueDeal, Again: true, RouteAll: true, IfField: "is_new", IfIs: "true"}, one.Rules[2])
+	require.Equal(t, ledger.Guard{Burst: 3, Floor: 50, Without: []string{"crm", "shop-key"}}, one.Guard)
+
 	two := f.Workspaces[1]
+	require.Empty(t, two.Rules)
+	require.Equal(t, ledger.DefaultGuard(), two.Guard)
 	require.Equal(t, config.DefaultMerge, two.MergeWindow)
 	require.Equal(t, config.DefaultContact, two.Retention.Contact)
 	require.Empty(t, two.Datasets)

@@ -36,6 +36,9 @@ type Workspace struct {
 	CRMs        []*CRM
 	MergeWindow time.Duration // the same person by two sources within it is one lead
 	Ring        *secret.Ring  // the workspace's keys, for what is sealed
+
+	Rules []ledger.Rule // which stage is reported as which event
+	Guard ledger.Guard
 }
 
 // Source is where leads come in.
@@ -51,7 +54,8 @@ type Source struct {
 
 // CRM is where leads go.
 type CRM struct {
-	ledger.Destination // Kind is one of package crm: webhook, hubspot …
+	ledger.Destination        // Kind is one of package crm: webhook, hubspot …
+	Webhook            string // the secret part of its address /webhooks/{key}
 	Options            secret.Options
 	TestLeads          bool // test leads are delivered too, marked
 }

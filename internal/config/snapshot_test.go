@@ -37,10 +37,10 @@ func fleet(t *testing.T, more ...config.APIKeyOf) (*config.File, *config.Snapsho
 				"one/site":  {ID: 22, Webhook: environment["WEBHOOK"], CreatedAt: connected},
 			}[workspace+"/"+name]
 		},
-		CRM: func(workspace, name string) ledger.Destination {
-			return map[string]ledger.Destination{
-				"one/crm":  {ID: 31, Workspace: 1, Kind: "webhook", Name: "crm", Live: true},
-				"one/mail": {ID: 32, Workspace: 1, Kind: "email", Name: "mail", Live: true},
+		CRM: func(workspace, name string) config.KeptCRM {
+			return map[string]config.KeptCRM{
+				"one/crm":  {Destination: ledger.Destination{ID: 31, Workspace: 1, Kind: "webhook", Name: "crm", Live: true}, Webhook: "made-by-the-store-too"},
+				"one/mail": {Destination: ledger.Destination{ID: 32, Workspace: 1, Kind: "email", Name: "mail", Live: true}},
 			}[workspace+"/"+name]
 		},
 		APIKeys: more,
@@ -144,7 +144,7 @@ func TestSnapshotNeedsTheStoresIDs(t *testing.T) {
 	f.Workspaces[0].Datasets = nil
 	f.Workspaces[0].CRMs = []config.FileCRM{{Kind: "webhook", Name: "crm"}}
 	for _, d := range []ledger.Destination{{}, {ID: 1, Workspace: 2}} {
-		_, err = f.Snapshot(config.Kept{Workspace: one, CRM: func(_, _ string) ledger.Destination { return d }})
+		_, err = f.Snapshot(config.Kept{Workspace: one, CRM: func(_, _ string) config.KeptCRM { return config.KeptCRM{Destination: d} }})
 		require.ErrorContains(t, err, "CRM crm of workspace main has no id")
 	}
 	f.Workspaces[0].Sources = []config.FileSource{{Kind: "website", Name: "site"}}

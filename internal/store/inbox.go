@@ -8,11 +8,12 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
-// Notice is word of a lead that must still be read, or of a withdrawal to be done.
+// Notice is word of a lead or stage change that must still be read, or of a withdrawal
+// to be done.
 type Notice struct {
 	ID        ledger.ID
 	Workspace int64
-	Source    int64
+	Source    int64 // or CRMSource
 	Key       string
 	Deleted   bool
 	Body      []byte // nothing personal
@@ -46,6 +47,10 @@ func (s *Store) AddNotices(ctx context.Context, notices []Notice) (int, error) {
 	s.wakes.wake(InboxLane)
 	return fresh, nil
 }
+
+// CRMSource is what a CRM, by its destination's id, is among the sources of notices:
+// sources and destinations are counted apart.
+func CRMSource(destination int64) int64 { return -destination }
 
 // InboxLane is the "destination" on which Wakes tells of new notices.
 const InboxLane = -1

@@ -28,7 +28,7 @@ type Applied struct {
 	Workspaces   map[string]int64              // by name
 	Destinations map[string]ledger.Destination // by kind and name, "meta/1234"
 	Sources      map[string]Source             // by workspace and name, "shop/forms"
-	CRMs         map[string]ledger.Destination // by workspace and name, "shop/crm"
+	CRMs         map[string]CRM                // by workspace and name, "shop/crm"
 }
 
 // ApplyFile brings the tables in line with the configuration file: what is new is
@@ -39,7 +39,7 @@ func (s *Store) ApplyFile(ctx context.Context, file []FileWorkspace) (*Applied, 
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
 		a = &Applied{
 			Workspaces: make(map[string]int64), Destinations: make(map[string]ledger.Destination),
-			Sources: make(map[string]Source), CRMs: make(map[string]ledger.Destination),
+			Sources: make(map[string]Source), CRMs: make(map[string]CRM),
 		}
 		now := ledger.Micros(s.clock.Now())
 		for _, table := range []string{"workspaces", "destinations", "sources"} {
@@ -80,13 +80,9 @@ func (a *Applied) apply(ctx context.Context, tx *tx, w FileWorkspace, now int64)
 		}
 	}
 	for _, c := range w.CRMs {
-		// Two workspaces may both call theirs "crm", and a destination's name stands once.
-		d, err := applyDestination(ctx, tx, id, FileDestination{Kind: c.Kind, Name: w.Name + "/" + c.Name, Live: true}, now)
-		if err != nil {
+		if a.CRMs[w.Name+"/"+c.Name], err = applyCRM(ctx, tx, id, w.Name, c, now); err != nil {
 			return err
 		}
-		d.Name = c.Name
-		a.CRMs[w.Name+"/"+c.Name] = d
 	}
 	return nil
 }

@@ -20,7 +20,16 @@ type FileSource struct {
 }
 
 // FileCRM is a CRM as the configuration file declares it.
-type FileCRM struct{ Kind, Name string }
+type FileCRM struct {
+	Kind, Name string
+	Webhook    string // the secret part of its address; "": one is made, once
+}
+
+// CRM is what is kept of a CRM.
+type CRM struct {
+	ledger.Destination
+	Webhook string
+}
 
 // Source is what is kept of a lead source.
 type Source struct {
@@ -29,7 +38,7 @@ type Source struct {
 	CreatedAt time.Time // the connection; leads from before are history
 }
 
-// webhookBytes is how random the address of a source is.
+// webhookBytes is how random the address of a source or CRM is.
 const webhookBytes = 32
 
 func newWebhook() string {
@@ -39,20 +48,34 @@ func newWebhook() string {
 }
 
 // freeWebhooks gives a new address to whoever has one that the file gives to another
-// source: one that is archived, or one that gets its own in a moment.
+// source or CRM: one that is archived, or one that gets its own in a moment.
 func freeWebhooks(ctx context.Context, tx *tx, file []FileWorkspace) error {
 	for _, w := range file {
 		for _, src := range w.Sources {
-			if src.Webhook == "" {
-				continue
-			}
-			if _, err := tx.exec(ctx, `UPDATE sources SET webhook = $1 WHERE webhook = $2 AND NOT (name = $3 AND ws IN (SELECT id FROM workspaces WHERE name = $4))`,
-				newWebhook(), src.Webhook, src.Name, w.Name); err != nil {
+			if err := freeWebhook(ctx, tx, src.Webhook, w.Name, src.Name, "", ""); err != nil {
 				return fmt.Errorf("source %s: %w", src.Name, err)
+			}
+		}
+		for _, c := range w.CRMs {
+			if err := freeWebhook(ctx, tx, c.Webhook, "", "", c.Kind, destinationName(w.Name, c.Name)); err != nil {
+				return fmt.Errorf("CRM %s: %w", c.Name, err)
 			}
 		}
 	}
 	return nil
+}
+
+// freeWebhook takes an address from all but one source, or one CRM.
+func freeWebhook(ctx context.Context, tx *tx, webhook, ws, source, kind, crm string) error {
+	if webhook == "" {
+		return nil
+	}
+	if _, err := tx.exec(ctx, `UPDATE sources SET webhook = $1 WHERE webhook = $2 AND NOT (name = $3 AND ws IN (SELECT id FROM workspaces WHERE name = $4))`,
+		newWebhook(), webhook, source, ws); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `UPDATE destinations SET webhook = $1 WHERE webhook = $2 AND NOT (kind = $3 AND name = $4)`, newWebhook(), webhook, kind, crm)
+	return err
 }
 
 func applySource(ctx context.Context, tx *tx, ws int64, f FileSource, now int64) (Source, error) {
@@ -81,6 +104,21 @@ func applySource(ctx context.Context, tx *tx, ws int64, f FileSource, now int64)
 	return out, nil
 }
 
+func applyCRM(ctx context.Context, tx *tx, id int64, ws string, f FileCRM, now int64) (CRM, error) {
+	d, err := applyDestination(ctx, tx, id, FileDestination{Kind: f.Kind, Name: destinationName(ws, f.Name), Live: true}, now)
+	if err != nil {
+		return CRM{}, err
+	}
+	d.Name = f.Name
+	out := CRM{Destination: d}
+	err = tx.row(ctx, `UPDATE destinations SET webhook = CASE WHEN $2 <> '' THEN $3 WHEN webhook = '' THEN $4 ELSE webhook END WHERE id = $1 RETURNING webhook`,
+		[]any{d.ID, f.Webhook, f.Webhook, newWebhook()}, &out.Webhook)
+	if err != nil {
+		return CRM{}, fmt.Errorf("address of CRM %s: %w", f.Name, err)
+	}
+	return out, nil
+}
+
 // SourceSeen returns when a source last brought a lead, or word of one; the zero
 // time if it never did.
 func (s *Store) SourceSeen(ctx context.Context, ws, source int64, name string) (time.Time, error) {
@@ -96,6 +134,10 @@ func (s *Store) SourceSeen(ctx context.Context, ws, source int64, name string) (
 	}
 	return seen, nil
 }
+
+// destinationName is what a CRM is called among the destinations: two workspaces may
+// both call theirs "crm", and a destination's name stands once.
+func destinationName(ws, crm string) string { return ws + "/" + crm }
 
 // plainName is a destination's name without the workspace, which stands before that
 // of a CRM; a dataset's id has no slash.

@@ -70,6 +70,50 @@ func TestASourceTakesTheAddressOfTheFile(t *testing.T) {
 	})
 }
 
+func TestACRMKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, b *bench) {
+		t.Helper()
+		shop := func(crms []store.FileCRM, sources ...store.FileSource) *store.Applied {
+			return b.apply(t, store.FileWorkspace{Name: "shop", CRMs: crms, Sources: sources})
+		}
+		one := func(kind, name, webhook string) []store.FileCRM {
+			return []store.FileCRM{{Kind: kind, Name: name, Webhook: webhook}}
+		}
+		made := shop(one("hubspot", "crm", "")).CRMs["shop/crm"]
+		require.Len(t, made.Webhook, 43, "32 random bytes")
+		require.Equal(t, made, shop(one("hubspot", "crm", "")).CRMs["shop/crm"])
+		shop(nil)
+		require.Equal(t, made, shop(one("hubspot", "crm", "")).CRMs["shop/crm"], "taken out and put back")
+
+		given := shop(one("hubspot", "crm", "key-of-the-file-1")).CRMs["shop/crm"]
+		require.Equal(t, made.ID, given.ID)
+		require.Equal(t, "key-of-the-file-1", given.Webhook)
+		require.Equal(t, given, shop(one("hubspot", "crm", "")).CRMs["shop/crm"], "it stays when the file does not say it any more")
+
+		moved := shop(one("kommo", "crm", "key-of-the-file-1")).CRMs["shop/crm"]
+		require.NotEqual(t, given.ID, moved.ID, "another kind is another connection")
+		require.Equal(t, "key-of-the-file-1", moved.Webhook)
+
+		// A source takes the key over, and gives it back.
+		applied := shop(one("kommo", "crm", ""), store.FileSource{Kind: "website", Name: "site", Webhook: "key-of-the-file-1"})
+		require.Equal(t, "key-of-the-file-1", applied.Sources["shop/site"].Webhook)
+		require.Len(t, applied.CRMs["shop/crm"].Webhook, 43)
+		applied = shop(one("kommo", "crm", "key-of-the-file-1"), store.FileSource{Kind: "website", Name: "site"})
+		require.Equal(t, "key-of-the-file-1", applied.CRMs["shop/crm"].Webhook)
+		require.Len(t, applied.Sources["shop/site"].Webhook, 43)
+
+		// Two change theirs over.
+		pair := func(a, b string) []store.FileCRM {
+			return []store.FileCRM{{Kind: "kommo", Name: "crm", Webhook: a}, {Kind: "hubspot", Name: "hub", Webhook: b}}
+		}
+		shop(pair("key-of-the-file-1", "key-of-the-file-2"))
+		applied = shop(pair("key-of-the-file-2", "key-of-the-file-1"))
+		require.Equal(t, "key-of-the-file-2", applied.CRMs["shop/crm"].Webhook)
+		require.Equal(t, "key-of-the-file-1", applied.CRMs["shop/hub"].Webhook)
+	})
+}
+
 func TestCRMsAreDestinationsOfTheirWorkspace(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bench) {
@@ -78,7 +122,7 @@ func TestCRMsAreDestinationsOfTheirWorkspace(t *testing.T) {
 		dataset := []store.FileDestination{{Kind: "meta", Name: "1", Live: true}}
 		applied := b.apply(t, store.FileWorkspace{Name: "shop", CRMs: crm, Destinations: dataset}, store.FileWorkspace{Name: "neighbour", CRMs: crm})
 		shop, neighbour := applied.CRMs["shop/crm"], applied.CRMs["neighbour/crm"]
-		require.Equal(t, ledger.Destination{ID: shop.ID, Workspace: b.ws, Kind: "hubspot", Name: "crm", Live: true, CreatedAt: shop.CreatedAt}, shop)
+		require.Equal(t, ledger.Destination{ID: shop.ID, Workspace: b.ws, Kind: "hubspot", Name: "crm", Live: true, CreatedAt: shop.CreatedAt}, shop.Destination)
 		require.NotEqual(t, shop.ID, neighbour.ID, "two workspaces may both call theirs crm")
 		require.NotEqual(t, shop.Workspace, neighbour.Workspace)
 		_, err := b.Lane(t.Context(), shop.ID)
