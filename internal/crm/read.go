@@ -35,13 +35,18 @@ func UnreadRecord(what string, o ledger.Outcome) error {
 	return Unread(what, o)
 }
 
-// IsGone tells whether a reading failed because the record is not there.
-func IsGone(err error) bool {
+// StatusOf returns the HTTP status that a reading failed with, 0 if there was none.
+func StatusOf(err error) int {
 	e, ok := errors.AsType[*ReadError](err)
 	if !ok {
-		return false
+		return 0
 	}
-	s := ledger.AnswerOf(e.Outcome).Status
+	return ledger.AnswerOf(e.Outcome).Status
+}
+
+// IsGone tells whether a reading failed because the record is not there.
+func IsGone(err error) bool {
+	s := StatusOf(err)
 	return s == http.StatusNotFound || s == http.StatusGone
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capiloop/capiloop/internal/crm/crmtest"
 )
@@ -21,17 +22,22 @@ type portal struct {
 	props   map[string]map[string]bool // by object type: name, unique
 	objects map[string][]*record
 	next    int
+
+	searches  []time.Time
+	paced     bool // more than 5 searches a second are refused
+	searchEnd int
 }
 
 type record struct {
 	id     string
 	p      map[string]string
 	linked string // contact of a deal
+	way
 }
 
 func newPortal(t *testing.T) *portal {
 	t.Helper()
-	h := &portal{token: crmtest.Token, next: 51, objects: map[string][]*record{}, props: map[string]map[string]bool{
+	h := &portal{token: crmtest.Token, next: 51, searchEnd: 10_000, objects: map[string][]*record{}, props: map[string]map[string]bool{
 		"contacts": {"email": true, "meta_lead_id": true},
 		"deals":    {"dealname": false, "pipeline": false, "dealstage": false, "amount": false, "meta_lead_id": true},
 	}}
@@ -47,9 +53,9 @@ func newPortal(t *testing.T) *portal {
 	}
 	mux.HandleFunc("GET /crm/v3/properties/{kind}", h.listProperties)
 	mux.HandleFunc("POST /crm/v3/properties/{kind}", h.createProperty)
-	mux.HandleFunc("GET /crm/v3/pipelines/deals", func(w http.ResponseWriter, _ *http.Request) {
-		crmtest.Answer(w, 200, m{"results": []m{{"id": "default", "stages": []m{{"id": "appointmentscheduled", "label": "New lead"}}}}})
-	})
+	pipelines := json.RawMessage(sample(t, "hubspot-pipelines-response"))
+	mux.HandleFunc("GET /crm/v3/pipelines/deals", func(w http.ResponseWriter, _ *http.Request) { crmtest.Answer(w, 200, pipelines) })
+	h.stageRoutes(mux)
 	mux.HandleFunc("POST /oauth/v1/token", h.oauth)
 	h.Server = crmtest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/oauth/v1/token" && r.Header.Get("Authorization") != "Bearer "+h.token {
@@ -130,7 +136,18 @@ func (h *portal) get(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if found := h.find(kind, by, r.PathValue("id")); found != nil {
-		h.answer(w, 200, found)
+		answer := h.shown(kind, found, r.URL.Query().Get("properties"))
+		if found.linked != "" && r.URL.Query().Get("associations") == "contacts" {
+			answer["associations"] = m{"contacts": m{"results": []m{{"id": found.linked, "type": "deal_to_contact"}}}}
+		}
+		if names := r.URL.Query().Get("propertiesWithHistory"); names != "" {
+			history := m{}
+			for name := range strings.SplitSeq(names, ",") {
+				history[name] = found.history[name]
+			}
+			answer["propertiesWithHistory"] = history
+		}
+		crmtest.Answer(w, 200, answer)
 		return
 	}
 	w.WriteHeader(http.StatusNotFound) // without a body, as HubSpot does for an id property

@@ -2,6 +2,9 @@
 // lead and the account's settings. Out: the ids of what holds the lead. A contact is found
 // by its e-mail address, or by the lead's id in a property that HubSpot keeps unique; a deal
 // by that property. So every call can be repeated.
+//
+// The way back: webhooks name a record and its new stage (hook.go, workflow.go), whose it
+// is must be read (complete.go); without webhooks, changed deals are searched (moves.go).
 package hubspot
 
 import (
@@ -14,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/crm"
@@ -23,10 +27,17 @@ import (
 const home = "https://api.hubapi.com"
 
 // HubSpot is the kind "hubspot".
-type HubSpot struct{ oauth *crm.OAuth }
+type HubSpot struct {
+	oauth   *crm.OAuth
+	pause   time.Duration // between the readings of Moves
+	mu      sync.Mutex
+	portals map[int64]portal // by account
+}
 
 // New returns it.
-func New() *HubSpot { return &HubSpot{oauth: crm.NewOAuth(crm.NewCaller())} }
+func New() *HubSpot {
+	return &HubSpot{oauth: crm.NewOAuth(crm.NewCaller()), pause: searchPause, portals: map[int64]portal{}}
+}
 
 var _ crm.CRM = (*HubSpot)(nil)
 
@@ -43,6 +54,9 @@ func (h *HubSpot) Options() []crm.Option {
 		{Name: "deal_fields", Type: crm.Map, Help: "HubSpot property of the deal: field of the lead"},
 		{Name: "pipeline", Help: "id of the deal's pipeline (default)"},
 		{Name: "stage", Help: "id of the stage in which a deal begins (appointmentscheduled)"},
+		{Name: "webhook_secret", Type: crm.SecretText, Help: "client secret of the app whose webhooks tell of stage changes: it signs them; without: client_secret"},
+		{Name: "portal_id", Help: "number of the HubSpot account; given, events of other accounts in which the app is installed are left out"},
+		{Name: "read", Type: crm.List, Help: "further properties of deal and contact to read with a stage change, for rules that ask for them"},
 		{Name: "version", Help: "v3, or a dated version such as 2026-03 (v3)"},
 		{Name: "url", Help: "address of the API (" + home + ")"},
 		{Name: "allow_private", Help: "true lets url lead into a private network"},
