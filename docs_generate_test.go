@@ -62,6 +62,8 @@ var stateOf = map[ledger.Reason][]ledger.State{
 	ledger.TokenInvalid: {ledger.Held}, ledger.PermissionMissing: {ledger.Held}, ledger.DatasetOutOfReach: {ledger.Held}, ledger.Blocked: {ledger.Held},
 	ledger.UnclearRefusal: {ledger.Held}, ledger.MaybeSent: {ledger.Held}, ledger.NotCounted: {ledger.Held}, ledger.ClockAhead: {ledger.Held},
 	ledger.DestinationGone: {ledger.Held}, ledger.FieldMissing: {ledger.Held}, ledger.AddressGone: {ledger.Held},
+	ledger.BulkChange: {ledger.Held}, ledger.ValueOutlier: {ledger.Held}, ledger.TestName: {ledger.Held}, ledger.Sequence: {ledger.Held},
+	ledger.OtherPlatform: {ledger.Skipped}, ledger.SequenceBroken: {ledger.Skipped}, ledger.NoMatchKey: {ledger.Failed}, ledger.InvalidTime: {ledger.Failed},
 	ledger.NoConsent: {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped}, ledger.Cleared: {ledger.Skipped},
 	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed},
 }
@@ -132,6 +134,10 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingCRM, Subject: "sales", Evidence: string(ledger.FieldMissing)},
 		{Kind: ledger.FindingSource, Subject: "forms", Evidence: string(ledger.PermissionMissing)},
 		{Kind: ledger.FindingUnknownPage, Subject: "1234567890"},
+		{Kind: ledger.FindingGuard, Subject: "sales", Evidence: string(ledger.BulkChange)},
+		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageRenamed, "Qualified", "SQL")},
+		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageGone, "Qualified")},
+		{Kind: ledger.FindingMapping, Subject: "sales/Qualifed", Evidence: ledger.StageEvidence(ledger.RuleWithout, "Qualifed")},
 	}
 	source, err := os.ReadFile("internal/ledger/finding.go")
 	require.NoError(t, err)

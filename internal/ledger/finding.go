@@ -15,6 +15,8 @@ const (
 	FindingCRM               FindingKind = "crm"                // a CRM is held
 	FindingSource            FindingKind = "source"             // the leads of a source cannot be read
 	FindingUnknownPage       FindingKind = "unknown_page"       // leads of a page that no source has
+	FindingGuard             FindingKind = "guard"              // stage changes that wait for a person's OK
+	FindingMapping           FindingKind = "mapping"            // a stage was renamed or deleted, or a rule is for none
 )
 
 // Owner is who can mend a finding.
@@ -103,6 +105,10 @@ func (f Finding) Explain() Explanation {
 			Title: "The leads of " + f.Subject + " cannot be read", Owner: Client, Severity: "error", Cause: Reason(f.Evidence).Sentence(),
 			NextStep: "Give the token access to the page's leads again (Business settings, Integrations, Leads access); what was announced meanwhile is then read by itself.",
 		}
+	case FindingGuard:
+		return f.explainGuard()
+	case FindingMapping:
+		return f.explainMapping()
 	case FindingUnknownPage:
 		return Explanation{
 			Title: "Leads come from a page that no source has (" + f.Subject + ")", Owner: You, Severity: "warning",

@@ -29,18 +29,26 @@ const (
 	DestinationGone   Reason = "destination_removed"
 	FieldMissing      Reason = "field_missing" // a CRM lacks a field, a pipeline or a stage
 	AddressGone       Reason = "address_gone"  // a CRM's address, chat or mailbox is not there
+	BulkChange        Reason = "bulk_change"   // the guard: many leads moved at once
+	ValueOutlier      Reason = "value_outlier" // the guard: far above what is usual
+	TestName          Reason = "test_name"     // the guard: the lead is called like a test
+	Sequence          Reason = "sequence"      // after: the lead's event before it is not sent yet
 
 	// skipped.
-	NoConsent     Reason = "no_consent"
-	NotLive       Reason = "not_live"
-	NoDestination Reason = "no_destination"
-	Dropped       Reason = "dropped_by_person"
-	WasRemoved    Reason = "removed_confirmed"
-	Cleared       Reason = "contact_cleared"
+	NoConsent      Reason = "no_consent"
+	NotLive        Reason = "not_live"
+	NoDestination  Reason = "no_destination"
+	Dropped        Reason = "dropped_by_person"
+	WasRemoved     Reason = "removed_confirmed"
+	Cleared        Reason = "contact_cleared"
+	OtherPlatform  Reason = "other_platform"
+	SequenceBroken Reason = "sequence_broken" // after: the event before it was not sent
 
 	// failed.
-	Expired Reason = "expired"
-	Refused Reason = "refused"
+	Expired     Reason = "expired"
+	Refused     Reason = "refused"
+	NoMatchKey  Reason = "no_match_key"
+	InvalidTime Reason = "invalid_time"
 )
 
 // sentences is the one table of reasons. Each sentence says what is the matter and,
@@ -63,17 +71,26 @@ var sentences = map[Reason]string{
 	ClockAhead:        "Its time lies in the future; it waits until then. Set the clock of the system that sent it.",
 	FieldMissing:      "The CRM lacks a field, pipeline or stage that this needs; create it and it goes in by itself.",
 	AddressGone:       "There is nothing at the address that the configuration names for this CRM; set the right one and it goes in by itself.",
+	BulkChange:        "Held for your OK: far more leads moved within ten minutes than usual, as after an import or a mass edit. Release or drop them.",
+	ValueOutlier:      "Held for your OK: its value is more than twenty times the usual one. Release or drop it.",
+	TestName:          "Held for your OK: the lead is called like a test. Release or drop it.",
+	Sequence:          "Waits for the event that must go before it; it goes by itself then.",
 	DestinationGone:   "Its destination was removed; confirm, and it is skipped.",
 
-	NoConsent:     "Not sent, because the person did not agree.",
-	NotLive:       "Not sent, because the destination is switched off.",
-	NoDestination: "Not sent, because the workspace had no destination for it.",
-	Dropped:       "Not sent, because a person dropped it.",
-	Cleared:       "Not sent, because the person's data was cleared before it could go.",
-	WasRemoved:    "Not sent, because its destination was removed and a person confirmed it.",
+	NoConsent:      "Not sent, because the person did not agree.",
+	NotLive:        "Not sent, because the destination is switched off.",
+	NoDestination:  "Not sent, because the workspace had no destination for it.",
+	Dropped:        "Not sent, because a person dropped it.",
+	Cleared:        "Not sent, because the person's data was cleared before it could go.",
+	OtherPlatform:  "Not sent, because the lead came from another platform's ad, or from none.",
+	SequenceBroken: "Not sent, because the event that had to go before it was not sent.",
+	WasRemoved:     "Not sent, because its destination was removed and a person confirmed it.",
 
 	Expired: "Too late: the destination takes events only for a few days after they happened.",
 	Refused: "The destination refused this event for good.",
+
+	NoMatchKey:  "Nothing of this lead may leave that its person could be recognised by: no lead id, e-mail, phone or click id.",
+	InvalidTime: "It is said to have happened more than ten minutes before the lead came in; the CRM's clock or time zone is wrong.",
 }
 
 // Sentence returns the reason in words for people; a waiting row without a reason

@@ -30,6 +30,14 @@ type Stage struct {
 	Labels                      []string // that it had before
 }
 
+// Name is what people call the stage: its label, else its id.
+func (s Stage) Name() string {
+	if s.Label != "" {
+		return s.Label
+	}
+	return s.ID
+}
+
 // StageChange is one move of a lead in a CRM, as a hook, a file or a call told of it.
 // One that is thin names records only: the CRM must be read for whose they are.
 type StageChange struct {
@@ -69,15 +77,20 @@ func (c StageChange) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("pipeline", c.Pipeline), slog.String("stage", c.Stage), slog.Time("at", c.At))
 }
 
-// Identity is what a repeat of the move is recognised by.
+// Identity is what a repeat of the move is recognised by. It may hold an e-mail: only a
+// keyed hash of it may be kept.
 func (c *StageChange) Identity() string {
 	if c.Key != "" {
 		return c.Key
 	}
 	return strings.Join([]string{
-		c.Platform, c.LeadID, strings.Join(c.Records, ","), c.DealID, c.Field, c.Pipeline, c.Stage, c.At.UTC().Format(time.RFC3339Nano),
+		c.Platform, c.LeadID, strings.Join(c.Records, ","), c.Contact.Email, c.Contact.Phone, c.ExternalID, c.DealID, c.Field, c.Pipeline, c.Stage, c.At.UTC().Format(time.RFC3339Nano),
 	}, "\x00")
 }
+
+// ClockSkew is how far the clocks of a CRM and of a lead's source may differ: a stage up
+// to that much before its lead is set to just after it.
+const ClockSkew = 10 * time.Minute
 
 // Merge says that a CRM has made one record of several.
 type Merge struct {

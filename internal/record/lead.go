@@ -42,6 +42,8 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 		l.CreatedAt = now
 	}
 	p := personOf(l, ws.Country)
+	release := r.c.Store.HoldConsent()
+	defer release()
 	if err := r.withdrawn(ctx, ws, l, p); err != nil {
 		return LeadResult{}, err
 	}
@@ -56,6 +58,9 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	rec.Lead = open
 	rec.Wrapped, rec.Sealed = ws.Ring.SealLead(int64(l.ID), plain)
 	rec.Deliveries = leadDeliveries(ws, l, now)
+	if rec.Events, err = r.receiptEvents(ctx, ws, l, now); err != nil {
+		return LeadResult{}, err
+	}
 	done, err := r.c.Store.RecordLead(ctx, rec)
 	if err != nil {
 		return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
@@ -65,6 +70,11 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	}
 	if (done.Duplicate || done.Merged) && !l.History && !l.Test {
 		if err := r.enrich(ctx, ws, done.ID, l, now); err != nil {
+			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
+		}
+	}
+	if done.Merged && !l.History && !l.Test {
+		if err := r.reconsider(ctx, ws, done.ID, now); err != nil {
 			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
 		}
 	}

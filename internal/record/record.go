@@ -34,10 +34,13 @@ type Config struct {
 }
 
 // Recorder records. It is safe for concurrent use.
-type Recorder struct{ c Config }
+type Recorder struct {
+	c     Config
+	norms norms
+}
 
 // New returns a Recorder.
-func New(c Config) *Recorder { return &Recorder{c} }
+func New(c Config) *Recorder { return &Recorder{c: c} }
 
 // Item is one event of a request.
 type Item struct {

@@ -13,7 +13,16 @@ import (
 // The figures stay, and so does the id, so that the lead cannot come in a second time.
 func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.Time) error {
 	id = id.Event()
-	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error { return s.forget(ctx, tx, ws, id, now) })
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		// Who wants to be forgotten wants no further event either, whatever the CRM says.
+		if _, err := tx.exec(ctx, `UPDATE leads SET consent = $3 WHERE id = $1 AND ws = $2`, int64(id), ws, int64(ledger.ConsentDenied)); err != nil {
+			return err
+		}
+		if err := s.forget(ctx, tx, ws, id, now); err != nil {
+			return err
+		}
+		return s.forgetEvents(ctx, tx, id)
+	})
 	if err != nil {
 		return fmt.Errorf("erase lead %s: %w", id, err)
 	}
@@ -76,6 +85,24 @@ func (s *Store) forget(ctx context.Context, tx *tx, ws int64, id ledger.ID, now 
 		}
 	}
 	return s.skipLead(ctx, tx, id)
+}
+
+// forgetEvents empties the events that were made of a lead, and skips those that wait.
+func (s *Store) forgetEvents(ctx context.Context, tx *tx, lead ledger.ID) error {
+	rows, err := tx.query(ctx, `SELECT event FROM fired WHERE lead = $1 AND event <> 0`, int64(lead))
+	events, err := collect(rows, err, scanID[ledger.ID])
+	if err != nil {
+		return err
+	}
+	for _, id := range events {
+		if err := s.skipLead(ctx, tx, id); err != nil {
+			return err
+		}
+		if _, err := tx.exec(ctx, `UPDATE deliveries SET payload = NULL, notes = '' WHERE id > $1 AND id < CAST($1 AS bigint) + 64`, int64(id)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // skipLead takes what waits of a lead out of the queue.

@@ -55,9 +55,14 @@ func (s *Store) closeStale(ctx context.Context, now time.Time) error {
 
 // closeDecided closes the findings about events that waited for a person's decision.
 func (s *Store) closeDecided(ctx context.Context, tx *tx, now time.Time) error {
-	_, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND kind = $2 AND NOT EXISTS
+	if _, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND kind = $2 AND NOT EXISTS
 		(SELECT 1 FROM pending p WHERE p.priority = 9 AND p.held = $3 AND p.ws = findings.ws AND p.name = findings.subject)`,
-		ledger.Micros(now), string(ledger.FindingMaybeSent), string(ledger.MaybeSent))
+		ledger.Micros(now), string(ledger.FindingMaybeSent), string(ledger.MaybeSent)); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND kind = $2 AND NOT EXISTS
+		(SELECT 1 FROM pending p WHERE p.priority = 9 AND p.held IN ($3, $4, $5) AND p.ws = findings.ws AND p.source = findings.subject)`,
+		ledger.Micros(now), string(ledger.FindingGuard), string(ledger.BulkChange), string(ledger.ValueOutlier), string(ledger.TestName))
 	return err
 }
 

@@ -22,6 +22,7 @@ type LeadRecording struct {
 	Key, Body       []byte      // keyed hashes of an Idempotency-Key, and of it with the request; nil: there is none
 	MergeWindow     time.Duration
 	Deliveries      []ledger.Delivery // to CRMs
+	Events          []LeadEvent       // at its receipt
 	At              time.Time         // receipt
 }
 
@@ -47,6 +48,7 @@ func (s *Store) RecordLead(ctx context.Context, r *LeadRecording) (LeadRecorded,
 	for i := range r.Deliveries {
 		s.wakes.wake(r.Deliveries[i].Destination)
 	}
+	s.wakeFor(r.Events)
 	return out, nil
 }
 
@@ -191,7 +193,11 @@ func (s *Store) insertLead(ctx context.Context, tx *tx, r *LeadRecording) error 
 	for i := range r.Deliveries {
 		pairs[i] = pair{event: e, delivery: &r.Deliveries[i]}
 	}
-	return s.insertDeliveries(ctx, tx, pairs)
+	if err := s.insertDeliveries(ctx, tx, pairs); err != nil {
+		return err
+	}
+	_, _, err := s.insertLeadEvents(ctx, tx, l.ID, 0, r.Events)
+	return err
 }
 
 // LeadRow is a lead as the store has it: what is open, and what is sealed.
@@ -224,7 +230,7 @@ func (s *Store) LeadFor(ctx context.Context, destination int64, id ledger.ID) (*
 	if err != nil {
 		return nil, fmt.Errorf("read lead %s: %w", id, err)
 	}
-	rows, err := s.read.QueryContext(ctx, `SELECT record FROM crm_records WHERE destination = $1 AND lead = $2 ORDER BY rank`, destination, int64(r.Lead.ID))
+	rows, err := s.read.QueryContext(ctx, `SELECT record FROM crm_records WHERE destination = $1 AND lead = $2 AND rank < $3 ORDER BY rank`, destination, int64(r.Lead.ID), learned)
 	r.Records, err = collect(rows, err, func(row scanner) (record string, err error) {
 		err = row.Scan(&record)
 		return record, err

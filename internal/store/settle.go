@@ -120,7 +120,10 @@ func (s *Store) finish(ctx context.Context, tx *tx, destination int64, batch led
 			}
 		}
 	}
-	return s.dialect.bulk(ctx, tx, resultsTable, results)
+	if err := s.dialect.bulk(ctx, tx, resultsTable, results); err != nil {
+		return err
+	}
+	return s.advance(ctx, tx, destination)
 }
 
 // keepPending updates a row that stays in the queue, or parks it; false says that
