@@ -134,6 +134,7 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingCRM, Subject: "sales", Evidence: string(ledger.FieldMissing)},
 		{Kind: ledger.FindingSource, Subject: "forms", Evidence: string(ledger.PermissionMissing)},
 		{Kind: ledger.FindingUnknownPage, Subject: "1234567890"},
+		{Kind: ledger.FindingStages, Subject: "sales", Evidence: string(ledger.PermissionMissing)},
 		{Kind: ledger.FindingGuard, Subject: "sales", Evidence: string(ledger.BulkChange)},
 		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageRenamed, "Qualified", "SQL")},
 		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageGone, "Qualified")},

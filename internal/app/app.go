@@ -195,7 +195,7 @@ func (a *App) start(ctx context.Context) error {
 // puller returns what fetches leads.
 func (a *App) puller() *pull.Puller {
 	return pull.New(pull.Config{
-		Store: a.store, Settings: a.settings, Recorder: a.recorder, Kinds: a.kinds.Sources, Clock: a.o.Clock, Log: a.log,
+		Store: a.store, Settings: a.settings, Recorder: a.recorder, Kinds: a.kinds.Sources, CRMs: a.kinds.CRMs, Account: a.crmAccount, Clock: a.o.Clock, Log: a.log,
 	})
 }
 

@@ -15,6 +15,7 @@ const (
 	FindingCRM               FindingKind = "crm"                // a CRM is held
 	FindingSource            FindingKind = "source"             // the leads of a source cannot be read
 	FindingUnknownPage       FindingKind = "unknown_page"       // leads of a page that no source has
+	FindingStages            FindingKind = "stages"             // the moves in a CRM cannot be read
 	FindingGuard             FindingKind = "guard"              // stage changes that wait for a person's OK
 	FindingMapping           FindingKind = "mapping"            // a stage was renamed or deleted, or a rule is for none
 )
@@ -104,6 +105,11 @@ func (f Finding) Explain() Explanation {
 		return Explanation{
 			Title: "The leads of " + f.Subject + " cannot be read", Owner: Client, Severity: "error", Cause: Reason(f.Evidence).Sentence(),
 			NextStep: "Give the token access to the page's leads again (Business settings, Integrations, Leads access); what was announced meanwhile is then read by itself.",
+		}
+	case FindingStages:
+		return Explanation{
+			Title: "What becomes of leads in " + f.Subject + " cannot be read", Owner: You, Severity: "error", Cause: Reason(f.Evidence).Sentence(),
+			NextStep: "Run capiloop doctor: it says what the CRM refuses. The moves made meanwhile are read by themselves after the repair.",
 		}
 	case FindingGuard:
 		return f.explainGuard()

@@ -1,9 +1,10 @@
 // Package pull fetches what is not sent to us: the leads that a webhook only
-// announces, and in a regular sweep those whose webhook never came.
+// announces, what a CRM's hook leaves out of a stage change, and in a regular sweep the
+// leads and moves whose webhook never came.
 //
-// Takes notices from the store's inbox and the sources of the settings, gives leads to
-// record; may fail by the platform or the database, and then tries again by itself. It
-// is the only part that calls lead platforms.
+// Takes notices from the store's inbox and the sources and CRMs of the settings, gives
+// leads and stage changes to record; may fail by the platform or the database, and then
+// tries again by itself. It is the only part that reads from lead platforms and CRMs.
 package pull
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/record"
@@ -27,9 +29,13 @@ type Config struct {
 	Settings *config.Live
 	Recorder *record.Recorder
 	Kinds    map[string]leadform.Kind
-	Clock    ledger.Clock
-	Log      *slog.Logger
-	Sweep    time.Duration // between two sweeps; default 15 min
+	CRMs     map[string]crm.CRM
+	// Account puts together what a CRM is reached with; needed where there are CRMs.
+	Account func(context.Context, *config.Workspace, *config.CRM) crm.Account
+	Clock   ledger.Clock
+	Log     *slog.Logger
+	Sweep   time.Duration // between two sweeps; default 15 min
+	Poll    time.Duration // between two looks at a CRM's stages; default 15 min
 }
 
 // Puller fetches.
@@ -44,6 +50,9 @@ func New(c Config) *Puller {
 	}
 	if c.Sweep == 0 {
 		c.Sweep = 15 * time.Minute
+	}
+	if c.Poll == 0 {
+		c.Poll = 15 * time.Minute
 	}
 	return &Puller{c}
 }
@@ -63,6 +72,7 @@ func (p *Puller) Run(ctx context.Context) {
 	}
 	wg.Go(func() { p.readInbox(ctx) })
 	wg.Go(func() { p.sweepRegularly(ctx) })
+	wg.Go(func() { p.followCRMs(ctx) })
 	wg.Wait()
 }
 
@@ -107,8 +117,11 @@ func (p *Puller) round(ctx context.Context) (int, error) {
 	return len(notices), nil
 }
 
-// fetch reads the lead of one notice and records it.
+// fetch reads what one notice tells of, and records it.
 func (p *Puller) fetch(ctx context.Context, n store.Notice) error {
+	if n.Source < 0 {
+		return p.completeChange(ctx, n)
+	}
 	ws, source := p.source(n.Workspace, n.Source)
 	if source == nil {
 		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.DestinationGone, time.Time{}, "", false)
@@ -127,7 +140,7 @@ func (p *Puller) fetch(ctx context.Context, n store.Notice) error {
 		}
 		return err // the lease ends and it comes again
 	}
-	return p.failed(ctx, n, source, err)
+	return p.failed(ctx, n, source.Name, err)
 }
 
 // platformOf says which platform's lead ids a kind of source has.
@@ -155,27 +168,24 @@ func (p *Puller) erase(ctx context.Context, ws *config.Workspace, source *config
 // giveUp is how long an announced lead is asked for: Graph keeps leads for 90 days.
 const giveUp = 89 * 24 * time.Hour
 
-func (p *Puller) failed(ctx context.Context, n store.Notice, source *config.Source, err error) error {
+func (p *Puller) failed(ctx context.Context, n store.Notice, source string, err error) error {
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // we are stopping; the notice comes again after the start
 	}
 	now := p.c.Clock.Now()
-	var f *leadform.FetchError
-	if !errors.As(err, &f) {
-		f = &leadform.FetchError{Outcome: ledger.RetryAt{Reason: ledger.Backlog}, Err: err}
+	outcome := outcomeOf(err)
+	p.c.Log.Warn("what was announced could not be read", "source", source, "tries", n.Tries+1, "error", err)
+	if _, refused := outcome.(ledger.Refusal); refused || now.Sub(n.At) > giveUp {
+		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.Refused, time.Time{}, source, false)
 	}
-	p.c.Log.Warn("lead could not be read", "source", source.Name, "tries", n.Tries+1, "error", f.Err)
-	if _, refused := f.Outcome.(ledger.Refusal); refused || now.Sub(n.At) > giveUp {
-		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.Refused, time.Time{}, source.Name, false)
-	}
-	if o, held := f.Outcome.(ledger.Hold); held {
-		return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, o.Reason, now.Add(ledger.ProbeAfter(n.Tries+1)), source.Name, true)
+	if o, held := outcome.(ledger.Hold); held {
+		return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, o.Reason, now.Add(ledger.ProbeAfter(n.Tries+1)), source, true)
 	}
 	wait := ledger.Backoff(n.Tries+1, 0)
-	if o, ok := f.Outcome.(ledger.RetryAt); ok {
+	if o, ok := outcome.(ledger.RetryAt); ok {
 		wait = max(wait, o.Wait)
 	}
-	return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, ledger.Backlog, now.Add(wait), source.Name, false)
+	return p.c.Store.SettleNotice(ctx, n, store.NoticeWaiting, ledger.Backlog, now.Add(wait), source, false)
 }
 
 // record writes a lead that was read; one from before the connection is history.

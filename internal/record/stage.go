@@ -29,10 +29,13 @@ type StageResult struct {
 // for what is none.
 func (r *Recorder) Stages(ctx context.Context, ws *config.Workspace, source, kind string, destination int64, changes []ledger.StageChange) ([]StageResult, error) {
 	now := r.c.Clock.Now()
+	connected := connectedAt(ws, destination)
 	for i := range changes {
-		if changes[i].At.IsZero() {
-			changes[i].At = now
+		c := &changes[i]
+		if c.At.IsZero() {
+			c.At = now
 		}
+		c.History = c.History || c.At.Before(connected)
 	}
 	order := make([]int, len(changes))
 	for i := range order {
@@ -48,6 +51,17 @@ func (r *Recorder) Stages(ctx context.Context, ws *config.Workspace, source, kin
 		results[i] = done
 	}
 	return results, nil
+}
+
+// connectedAt is when a CRM was connected: what it says of the time before is history.
+// CRMs count whole seconds.
+func connectedAt(ws *config.Workspace, destination int64) time.Time {
+	for _, c := range ws.CRMs {
+		if c.ID == destination {
+			return c.CreatedAt.Truncate(time.Second)
+		}
+	}
+	return time.Time{}
 }
 
 // Merge follows a merge of records in a CRM.

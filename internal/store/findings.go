@@ -71,6 +71,23 @@ func (s *Store) Raise(ctx context.Context, f ledger.Finding) error {
 	return s.writer.do(ctx, func(ctx context.Context, tx *tx) error { return raise(ctx, tx, f) })
 }
 
+// Note opens a finding, or closes it where it is not so any more. An open one that is still
+// so is left as it stands.
+func (s *Store) Note(ctx context.Context, f ledger.Finding, open bool) error {
+	return s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		if !open {
+			return fix(ctx, tx, f)
+		}
+		var known int64
+		err := tx.row(ctx, `SELECT COUNT(*) FROM findings WHERE ws = $1 AND kind = $2 AND subject = $3 AND evidence = $4 AND fixed_at = 0`,
+			[]any{f.Workspace, string(f.Kind), f.Subject, f.Evidence}, &known)
+		if err != nil || known > 0 {
+			return err
+		}
+		return raise(ctx, tx, f)
+	})
+}
+
 // Findings lists a workspace's findings, open ones first, newest first.
 func (s *Store) Findings(ctx context.Context, ws int64) ([]ledger.Finding, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT kind, subject, evidence, since, last_at, fixed_at, n FROM findings

@@ -112,7 +112,7 @@ func (s *Store) SettleNotice(ctx context.Context, n Notice, state NoticeState, r
 			int64(n.ID), string(state), string(reason), ledger.Micros(dueAt)); err != nil {
 			return err
 		}
-		f := ledger.Finding{Workspace: n.Workspace, Kind: ledger.FindingSource, Subject: sourceName, Evidence: string(reason), At: s.clock.Now()}
+		f := ledger.Finding{Workspace: n.Workspace, Kind: ReadFinding(n.Source), Subject: sourceName, Evidence: string(reason), At: s.clock.Now()}
 		switch {
 		case held:
 			return raise(ctx, tx, f)
@@ -141,6 +141,38 @@ func (s *Store) NoticeCounts(ctx context.Context, ws int64) (map[NoticeState]int
 		return nil, fmt.Errorf("count notices: %w", err)
 	}
 	return counts, nil
+}
+
+// ReadFinding is what is noted when a source, or a CRM by its CRMSource, cannot be read.
+func ReadFinding(source int64) ledger.FindingKind {
+	if source < 0 {
+		return ledger.FindingStages
+	}
+	return ledger.FindingSource
+}
+
+// PolledTo returns up to when a CRM's moves were read; zero: never.
+func (s *Store) PolledTo(ctx context.Context, destination int64) (time.Time, error) {
+	var at int64
+	if err := s.read.QueryRowContext(ctx, `SELECT polled_to FROM destinations WHERE id = $1`, destination).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("look up the last reading of a CRM: %w", err)
+	}
+	return ledger.FromMicros(at), nil
+}
+
+// Polled writes down that a CRM's moves were read up to a time, and closes the finding
+// about its access.
+func (s *Store) Polled(ctx context.Context, ws, destination int64, name string, to time.Time) error {
+	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+		if _, err := tx.exec(ctx, `UPDATE destinations SET polled_to = $2 WHERE id = $1`, destination, ledger.Micros(to)); err != nil {
+			return err
+		}
+		return fix(ctx, tx, ledger.Finding{Workspace: ws, Kind: ledger.FindingStages, Subject: name, At: s.clock.Now()})
+	})
+	if err != nil {
+		return fmt.Errorf("note the reading of a CRM: %w", err)
+	}
+	return nil
 }
 
 // SweptTo returns up to when a source was swept; zero: never.

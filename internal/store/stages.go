@@ -107,6 +107,9 @@ func (s *Store) changeStage(ctx context.Context, tx *tx, w *StageWrite) (out Sta
 	if out.Lead, out.NewLead, err = s.leadOf(ctx, tx, w); err != nil {
 		return out, nil, err
 	}
+	if err := toldBefore(ctx, tx, w, &out); err != nil || out.Duplicate {
+		return out, nil, err
+	}
 	if err := noteStage(ctx, tx, w); err != nil {
 		return out, nil, err
 	}
@@ -134,6 +137,20 @@ func (s *Store) changeStage(ctx context.Context, tx *tx, w *StageWrite) (out Sta
 	}
 	out.Events, wake, err = s.insertLeadEvents(ctx, tx, facts.Root, w.ID, decision.Events)
 	return out, wake, err
+}
+
+// toldBefore recognises a move that came by another way already: by the hook, and again
+// by the regular look at the CRM.
+func toldBefore(ctx context.Context, tx *tx, w *StageWrite, out *StageRecorded) error {
+	c := w.Change
+	second := c.At.Truncate(time.Second)
+	err := tx.row(ctx, `SELECT id, effect FROM stage_changes WHERE lead = $1 AND at >= $2 AND at < $3 AND source = $4 AND field = $5 AND pipeline = $6 AND stage = $7 AND deal = $8`,
+		[]any{int64(out.Lead), ledger.Micros(second), ledger.Micros(second.Add(time.Second)), w.Source, c.Field, c.Pipeline, c.Stage, c.DealID}, &out.ID, &out.Effect)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	out.Duplicate = err == nil
+	return err
 }
 
 func firstRecord(c *ledger.StageChange) string {

@@ -68,3 +68,6 @@ CREATE TABLE sequences (
 ALTER TABLE leads ADD COLUMN merged_into bigint NOT NULL DEFAULT 0;
 
 CREATE INDEX leads_created ON leads (ws, created_at);
+
+-- Up to when a CRM's moves were read.
+ALTER TABLE destinations ADD COLUMN polled_to bigint NOT NULL DEFAULT 0;

@@ -1,0 +1,198 @@
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
+	"github.com/capiloop/capiloop/internal/leadform"
+	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/store"
+)
+
+// completeChange reads what the hook of a CRM left out, and records the change.
+func (p *Puller) completeChange(ctx context.Context, n store.Notice) error {
+	ws, c := p.crm(n.Workspace, n.Source)
+	if c == nil {
+		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.DestinationGone, time.Time{}, "", false)
+	}
+	kind, ok := p.c.CRMs[c.Kind].(crm.StageCompleter)
+	var change ledger.StageChange
+	if err := json.Unmarshal(n.Body, &change); err != nil || !ok {
+		return p.c.Store.SettleNotice(ctx, n, store.NoticeFailed, ledger.None, time.Time{}, c.Name, false)
+	}
+	if change.At.IsZero() {
+		change.At = n.At
+	}
+	if err := kind.Complete(ctx, p.c.Account(ctx, ws, c), &change); err != nil {
+		return p.failed(ctx, n, c.Name, err)
+	}
+	if _, err := p.c.Recorder.Stages(ctx, ws, c.Name, c.Kind, c.ID, []ledger.StageChange{change}); err != nil {
+		return err // the lease ends and it comes again
+	}
+	return p.c.Store.SettleNotice(ctx, n, store.NoticeDone, ledger.None, time.Time{}, c.Name, false)
+}
+
+func (p *Puller) crm(ws, source int64) (*config.Workspace, *config.CRM) {
+	w := p.c.Settings.Get().WorkspaceByID(ws)
+	if w == nil {
+		return nil, nil
+	}
+	for _, c := range w.CRMs {
+		if store.CRMSource(c.ID) == source {
+			return w, c
+		}
+	}
+	return w, nil
+}
+
+// followCRMs keeps the stages of every CRM that a rule may be for up to date, and looks
+// for moves that no hook told of.
+func (p *Puller) followCRMs(ctx context.Context) {
+	for ctx.Err() == nil {
+		for _, ws := range p.c.Settings.Get().Workspaces {
+			if !hasStageRules(ws) {
+				continue
+			}
+			for _, c := range ws.CRMs {
+				if ctx.Err() == nil {
+					p.followCRM(ctx, ws, c)
+				}
+			}
+			if err := p.checkRules(ctx, ws); err != nil && ctx.Err() == nil {
+				p.c.Log.Error("the rules could not be compared with the CRM's stages", "workspace", ws.Name, "error", err)
+			}
+		}
+		_ = p.c.Clock.Sleep(ctx, p.c.Poll)
+	}
+}
+
+func hasStageRules(ws *config.Workspace) bool {
+	return slices.ContainsFunc(ws.Rules, func(r ledger.Rule) bool { return r.Stage != ledger.StageReceived })
+}
+
+func (p *Puller) followCRM(ctx context.Context, ws *config.Workspace, c *config.CRM) {
+	kind := p.c.CRMs[c.Kind]
+	var err error
+	if lister, ok := kind.(crm.StageLister); ok {
+		err = p.listStages(ctx, lister, ws, c)
+	}
+	if poller, ok := kind.(crm.StagePoller); ok && err == nil {
+		err = p.pollMoves(ctx, poller, ws, c)
+	}
+	if err != nil && ctx.Err() == nil {
+		p.readFailed(ctx, ws, c.Name, store.CRMSource(c.ID), err)
+	}
+}
+
+func (p *Puller) listStages(ctx context.Context, kind crm.StageLister, ws *config.Workspace, c *config.CRM) error {
+	stages, err := kind.Stages(ctx, p.c.Account(ctx, ws, c))
+	if err != nil {
+		return err
+	}
+	return p.c.Store.SaveStages(ctx, ws.ID, c.Name, stages, p.c.Clock.Now(), func(st ledger.Stage) bool {
+		return slices.ContainsFunc(ws.Rules, func(r ledger.Rule) bool { return isFor(&r, c.Name, st) })
+	})
+}
+
+// isFor tells whether a rule is for a stage, as its CRM's list has it.
+func isFor(r *ledger.Rule, source string, st ledger.Stage) bool {
+	at := &ledger.StageChange{Pipeline: st.Pipeline, Stage: st.ID, Field: st.Field}
+	return r.Matches(source, at, append([]string{st.Label}, st.Labels...), []string{st.PipelineLabel})
+}
+
+// checkRules opens a finding for each rule that no CRM has a stage for, where all CRMs of
+// the workspace list theirs: a typing error would otherwise just send nothing.
+func (p *Puller) checkRules(ctx context.Context, ws *config.Workspace) error {
+	for _, c := range ws.CRMs {
+		if _, ok := p.c.CRMs[c.Kind].(crm.StageLister); !ok {
+			return nil
+		}
+	}
+	if len(ws.CRMs) == 0 {
+		return nil
+	}
+	stages, err := p.c.Store.Stages(ctx, ws.ID)
+	if err != nil || len(stages) == 0 {
+		return err
+	}
+	for i := range ws.Rules {
+		r := &ws.Rules[i]
+		if r.Stage == ledger.StageReceived || r.Field != "" {
+			continue
+		}
+		f := ledger.Finding{
+			Workspace: ws.ID, Kind: ledger.FindingMapping, Subject: "rule/" + r.Stage, At: p.c.Clock.Now(),
+			Evidence: ledger.StageEvidence(ledger.RuleWithout, r.Stage),
+		}
+		known := slices.ContainsFunc(stages, func(st store.SourceStage) bool { return isFor(r, st.Source, st.Stage) })
+		if err := p.c.Store.Note(ctx, f, !known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pollOverlap is looked at again each time: searches of CRMs see a write seconds late.
+const pollOverlap = 2 * time.Minute
+
+// pollMoves reads the moves since the last time. The first time is the baseline: what the
+// CRM held when it was connected is history.
+func (p *Puller) pollMoves(ctx context.Context, kind crm.StagePoller, ws *config.Workspace, c *config.CRM) error {
+	now := p.c.Clock.Now()
+	since, err := p.c.Store.PolledTo(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if !since.IsZero() {
+		since = since.Add(-pollOverlap)
+	}
+	seen, caught := 0, 0
+	for change, err := range kind.Moves(ctx, p.c.Account(ctx, ws, c), since) {
+		if err != nil {
+			return err
+		}
+		done, err := p.c.Recorder.Stages(ctx, ws, c.Name, c.Kind, c.ID, []ledger.StageChange{change})
+		if err != nil {
+			return err
+		}
+		seen++
+		if !done[0].Duplicate {
+			caught++
+		}
+	}
+	if caught > 0 {
+		p.c.Log.Info("stage changes read from the CRM that no hook told of", "crm", c.Name, "caught", caught, "seen", seen, "first", since.IsZero())
+	}
+	return p.c.Store.Polled(ctx, ws.ID, c.ID, c.Name, now)
+}
+
+// readFailed notes that a CRM's stages cannot be read, where a person must do something.
+func (p *Puller) readFailed(ctx context.Context, ws *config.Workspace, name string, source int64, err error) {
+	p.c.Log.Warn("the stages of a CRM could not be read; it is tried again", "crm", name, "error", err)
+	var f *crm.ReadError
+	if !errors.As(err, &f) {
+		return
+	}
+	if o, held := f.Outcome.(ledger.Hold); held {
+		finding := ledger.Finding{Workspace: ws.ID, Kind: store.ReadFinding(source), Subject: name, Evidence: string(o.Reason), At: p.c.Clock.Now()}
+		if err := p.c.Store.Raise(ctx, finding); err != nil {
+			p.c.Log.Error("a finding could not be noted", "error", err)
+		}
+	}
+}
+
+// outcomeOf says what a failed reading means, of a lead or of a stage change.
+func outcomeOf(err error) ledger.Outcome {
+	if f, ok := errors.AsType[*leadform.FetchError](err); ok {
+		return f.Outcome
+	}
+	if f, ok := errors.AsType[*crm.ReadError](err); ok {
+		return f.Outcome
+	}
+	return ledger.RetryAt{Reason: ledger.Backlog}
+}
