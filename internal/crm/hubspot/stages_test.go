@@ -308,3 +308,34 @@ func TestMovesKeepTheSearchLimit(t *testing.T) {
 	}
 	require.Len(t, h.Calls("POST /crm/v3/objects/deals/search"), 6)
 }
+
+// The samples of HubSpot's own answers are read.
+func TestCompleteFromSamples(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := map[string]string{"/crm/v3/objects/deals/9001": "hubspot-deal-response", "/crm/v3/objects/contacts/51": "hubspot-contact-response", "/crm/v3/objects/deals/search": "hubspot-search-response"}[r.URL.Path]
+		if name == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		_, _ = w.Write(sample(t, name))
+	}))
+	t.Cleanup(s.Close)
+	c := ledger.StageChange{Thin: true, Records: []string{"deal:9001"}, Stage: "contractsent", At: hookTime}
+	require.NoError(t, hubspot.New().Complete(t.Context(), asking(s.URL), &c))
+	require.Equal(t, ledger.StageChange{
+		Records: []string{"deal:9001", "contact:51"}, DealID: "9001", Stage: "contractsent", At: hookTime, Pipeline: "default", Amount: "1500.50", Currency: "USD",
+		LeadID: "987650000012345", CreatedAt: time.Date(2026, 11, 18, 11, 6, 42, 0, time.UTC),
+		Contact: ledger.Contact{FirstName: "Ana", LastName: "Example", Email: "ana.lead@example.com", Phone: "+12025550143"},
+	}, c)
+	// The sample tells of a next page for ever, which is the same one: one deal is one deal.
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	deals := 0
+	for _, err := range hubspot.WithoutPause().Moves(ctx, asking(s.URL), time.Time{}) {
+		if err == nil {
+			deals++
+		}
+	}
+	require.Equal(t, 1, deals)
+}

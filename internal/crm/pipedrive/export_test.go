@@ -15,3 +15,10 @@ func Read(a crm.Account, l *ledger.Lead, key string, body []byte) {
 	c.taken(crm.Reply{Status: 200, Body: body}, nil)
 	_, _ = c.pick(crm.Reply{Status: 200, Body: body})
 }
+
+// WithoutPause returns one that does not wait between the readings of Moves.
+func WithoutPause() *Pipedrive {
+	p := New()
+	p.pause = 0
+	return p
+}

@@ -28,11 +28,12 @@ type company struct {
 	records map[string][]m // "leads", "deals"
 	indexed bool           // the index has caught up
 	next    int
+	page    int // how many of a list come at once
 }
 
 func newCompany(t *testing.T) *company {
 	t.Helper()
-	c := &company{auth: "x-api-token", value: crmtest.Token, next: 11, fields: map[string]string{"title": "Title", key: "Lead id (Capiloop)"}, records: map[string][]m{}}
+	c := &company{auth: "x-api-token", value: crmtest.Token, next: 11, page: 500, fields: map[string]string{"title": "Title", key: "Lead id (Capiloop)"}, records: map[string][]m{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v2/persons/search", c.searchPersons)
 	mux.HandleFunc("GET /api/v2/persons", c.listPersons)
@@ -46,6 +47,7 @@ func newCompany(t *testing.T) *company {
 	mux.HandleFunc("POST /api/v2/deals", c.createDeal)
 	mux.HandleFunc("GET /api/v1/dealFields", c.listFields)
 	mux.HandleFunc("POST /api/v1/dealFields", c.createField)
+	c.stageRoutes(mux)
 	mux.HandleFunc("GET /api/v2/stages/1", func(w http.ResponseWriter, _ *http.Request) {
 		good(w, 200, m{"id": 1, "name": "New", "pipeline_id": 1})
 	})
@@ -213,6 +215,10 @@ func (c *company) createDeal(w http.ResponseWriter, r *http.Request) {
 
 func (c *company) list(kind string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("sort_by") == "update_time" {
+			c.listChanged(w, r)
+			return
+		}
 		list := []m{}
 		for _, record := range c.records[kind] {
 			if fmt.Sprint(record["person_id"]) == r.URL.Query().Get("person_id") {

@@ -2,6 +2,9 @@
 // In: a lead and the account's settings. Out: the ids of what holds the lead. Pipedrive has
 // no call that can be repeated, and its search index is seconds late; so each delivery looks
 // first, in the index and in the lists, which are not late, and creates what is not there.
+//
+// The way back: webhooks tell of a deal's stage and status (hook.go), whose it is must be
+// read (complete.go); without webhooks, changed deals are listed (moves.go).
 package pipedrive
 
 import (
@@ -32,11 +35,14 @@ type Pipedrive struct {
 	oauth *crm.OAuth
 	mu    sync.Mutex
 	keys  map[int64]string // the key of the field for the lead's id, by account, where it was found by name
+	// looked says when an account was found to have no such field.
+	looked map[int64]time.Time
+	pause  time.Duration // between the readings of Moves
 }
 
 // New returns it.
 func New() *Pipedrive {
-	return &Pipedrive{oauth: crm.NewOAuth(crm.NewCaller()), keys: map[int64]string{}}
+	return &Pipedrive{oauth: crm.NewOAuth(crm.NewCaller()), keys: map[int64]string{}, looked: map[int64]time.Time{}, pause: readPause}
 }
 
 var _ crm.CRM = (*Pipedrive)(nil)
@@ -55,6 +61,9 @@ func (p *Pipedrive) Options() []crm.Option {
 		{Name: "fields", Type: crm.Map, Help: "key of a person's custom field: field of the lead"},
 		{Name: "deal_fields", Type: crm.Map, Help: "key of a custom field of the deal or lead: field of the lead"},
 		{Name: "title", Help: "title of the deal or lead, a text with {{field}}"},
+		{Name: "webhook_user", Help: "HTTP auth username of the webhook that tells of stage changes; Pipedrive signs nothing, so set one with a password"},
+		{Name: "webhook_password", Type: crm.SecretText, Help: "HTTP auth password of that webhook"},
+		{Name: "read", Type: crm.List, Help: "further fields of deal and person to read with a stage change, custom ones by their key, for rules that ask for them"},
 		{Name: "url", Help: "address of the API (" + home + ", or https://company.pipedrive.com)"},
 		{Name: "oauth_url", Help: "address that renews OAuth tokens (" + tokenHome + ")"},
 		{Name: "allow_private", Help: "true lets url lead into a private network"},
