@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/pull"
@@ -106,6 +107,7 @@ func (f *form) Sweep(_ context.Context, _ leadform.Source, since time.Time) iter
 // rig is a puller at work in a bubble.
 type rig struct {
 	form   *form
+	crm    *teller
 	store  *store.Store
 	puller *pull.Puller
 	ws     *config.Workspace
@@ -113,7 +115,7 @@ type rig struct {
 	log    *strings.Builder
 }
 
-func inBubble(t *testing.T, before func(f *form), test func(t *testing.T, r *rig)) {
+func inBubble(t *testing.T, before func(f *form), test func(t *testing.T, r *rig), rules ...ledger.Rule) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)))
@@ -129,16 +131,18 @@ func inBubble(t *testing.T, before func(f *form), test func(t *testing.T, r *rig
 		require.NoError(t, err)
 		ring, _ := master.NewRing(applied.Workspaces["estate"])
 		row := applied.Sources["estate/forms"]
-		r := &rig{form: newForm(), store: s, ids: ledger.NewIDs(s.Node(), time.Now), log: &strings.Builder{}}
+		r := &rig{form: newForm(), crm: &teller{}, store: s, ids: ledger.NewIDs(s.Node(), time.Now), log: &strings.Builder{}}
 		r.ws = &config.Workspace{
 			ID: applied.Workspaces["estate"], Name: "estate", Ring: ring,
-			CRMs:    []*config.CRM{{Destination: applied.CRMs["estate/crm"].Destination}},
+			CRMs: []*config.CRM{{Destination: applied.CRMs["estate/crm"].Destination}}, Rules: rules,
 			Sources: []*config.Source{{ID: row.ID, Workspace: applied.Workspaces["estate"], Kind: "linkedin_leads", Name: "forms", CreatedAt: row.CreatedAt}},
 		}
 		snapshot, err := config.NewSnapshot(r.ws)
 		require.NoError(t, err)
 		r.puller = pull.New(pull.Config{
 			Store: s, Settings: config.NewLive(snapshot), Kinds: map[string]leadform.Kind{"linkedin_leads": r.form},
+			CRMs:     map[string]crm.CRM{"webhook": r.crm},
+			Account:  func(context.Context, *config.Workspace, *config.CRM) crm.Account { return crm.Account{} },
 			Recorder: record.New(record.Config{Store: s, IDs: r.ids}), Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		})
 		before(r.form)
