@@ -118,7 +118,10 @@ func (h *HubSpot) changedDeals(ctx context.Context, a crm.Account, since time.Ti
 				return
 			case newest > from:
 				after = 0
-			case next > after && next+searchLimit <= searchEnd:
+			case next <= after: // it would go round for ever
+				yield("", unreadable("the changed deals", crm.Reply{Status: http.StatusOK}))
+				return
+			case next+searchLimit <= searchEnd:
 				after = next
 			default: // the search ends within one millisecond; it goes on after it
 				newest, after = newest+1, 0
