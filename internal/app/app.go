@@ -155,6 +155,7 @@ func (a *App) open(ctx context.Context) (err error) {
 	if err := a.applySettings(ctx, a.o.File); err != nil {
 		return err
 	}
+	a.store.UseOpener(a.openPayload)
 	if a.recorder, err = a.newRecorder(ctx); err != nil {
 		return err
 	}
@@ -190,6 +191,15 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	return a.listenForCommands(ctx)
+}
+
+// openPayload opens the payload of an event that was made of a lead.
+func (a *App) openPayload(ws int64, lead, delivery ledger.ID, wrapped, sealed []byte) ([]byte, error) {
+	w := a.settings.Get().WorkspaceByID(ws)
+	if w == nil || w.Ring == nil {
+		return nil, fmt.Errorf("there is no workspace %d", ws)
+	}
+	return w.Ring.ReadCopy(int64(lead), int64(delivery), wrapped, sealed)
 }
 
 // puller returns what fetches leads.

@@ -21,6 +21,9 @@ func inSequence(t *testing.T, test func(t *testing.T, r *rig, move func(stage st
 		master, err := secret.LoadMaster(filepath.Join(t.TempDir(), "master.key"), os.LookupEnv)
 		require.NoError(t, err)
 		r.ws.Ring, _ = master.NewRing(r.ws.ID)
+		r.store.UseOpener(func(_ int64, lead, delivery ledger.ID, wrapped, sealed []byte) ([]byte, error) {
+			return r.ws.Ring.ReadCopy(int64(lead), int64(delivery), wrapped, sealed)
+		})
 		r.ws.Datasets = r.ws.Datasets[:1]
 		r.ws.Guard.Off = true
 		r.ws.Rules = []ledger.Rule{

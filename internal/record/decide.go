@@ -40,21 +40,26 @@ func (r *Recorder) decide(ws *config.Workspace, m mover, c *ledger.StageChange, 
 	o := &occasion{
 		ws: ws, lead: lead, root: f.Root, metaID: f.MetaID, denied: f.Denied, withdrawn: j.withdrawn, source: m.source,
 		crm: crmName(m), at: c.At, now: j.now, amount: c.Amount, currency: c.Currency,
+		wrapped: f.Lead.Wrapped,
 	}
 	fired := slices.Clone(f.Fired)
 	for _, rule := range rules {
 		if rule.Skipped && !history && !lead.History {
 			for _, before := range jumpedOver(ws.Rules, rule, m.source, c, f.Stages) {
-				r.fire(o, before, c, history, j, f, &fired, &d)
+				if err := r.fire(o, before, c, history, j, f, &fired, &d); err != nil {
+					return d, err
+				}
 			}
 		}
-		r.fire(o, rule, c, history, j, f, &fired, &d)
+		if err := r.fire(o, rule, c, history, j, f, &fired, &d); err != nil {
+			return d, err
+		}
 	}
 	return d, nil
 }
 
 // fire makes the event of one rule, unless the lead's went before.
-func (r *Recorder) fire(o *occasion, rule *ledger.Rule, c *ledger.StageChange, history bool, j *judge, f *store.StageFacts, fired *[]store.Fired, d *store.StageDecision) {
+func (r *Recorder) fire(o *occasion, rule *ledger.Rule, c *ledger.StageChange, history bool, j *judge, f *store.StageFacts, fired *[]store.Fired, d *store.StageDecision) error {
 	part := ""
 	if rule.Again {
 		part = cmp.Or(c.DealID, firstOfRecords(c))
@@ -63,19 +68,23 @@ func (r *Recorder) fire(o *occasion, rule *ledger.Rule, c *ledger.StageChange, h
 		if d.Effect == ledger.EffectNoRule || d.Effect == ledger.EffectCondition {
 			d.Effect = ledger.EffectAlreadySent
 		}
-		return
+		return nil
 	}
 	if history {
 		d.Events = append(d.Events, store.LeadEvent{Name: rule.Event, Part: part, At: c.At})
 		*fired = append(*fired, store.Fired{Name: rule.Event, Part: part, At: c.At})
-		return
+		return nil
 	}
 	o.held = j.guard.judge(o.lead, rule, o, f.Around)
-	made := r.leadEvent(o, rule, part, *fired)
+	made, err := r.leadEvent(o, rule, part, *fired)
+	if err != nil {
+		return err
+	}
 	d.Effect, d.Events = ledger.EffectEvent, append(d.Events, made)
 	if !made.Unclaimed {
 		*fired = append(*fired, store.Fired{Name: rule.Event, Part: part, Event: made.Event.ID, At: made.At})
 	}
+	return nil
 }
 
 func firstOfRecords(c *ledger.StageChange) string {

@@ -58,7 +58,7 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	rec.Lead = open
 	rec.Wrapped, rec.Sealed = ws.Ring.SealLead(int64(l.ID), plain)
 	rec.Deliveries = leadDeliveries(ws, l, now)
-	if rec.Events, err = r.receiptEvents(ctx, ws, l, now); err != nil {
+	if rec.Events, err = r.receiptEvents(ctx, ws, l, rec.Wrapped, now); err != nil {
 		return LeadResult{}, err
 	}
 	done, err := r.c.Store.RecordLead(ctx, rec)

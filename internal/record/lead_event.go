@@ -43,11 +43,12 @@ type occasion struct {
 	amount    string
 	currency  string
 	held      ledger.Reason // the guard's
+	wrapped   []byte        // the lead's key; nil: it was cleared
 }
 
 // leadEvent makes the event of a rule. It always comes back with deliveries: those that
 // can go, and those that cannot, each with its reason.
-func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired []store.Fired) store.LeadEvent {
+func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired []store.Fired) (store.LeadEvent, error) {
 	var notes capi.Problems
 	at, state, why := o.moment(&notes)
 	sequence := false
@@ -94,6 +95,13 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		case sequence:
 			d.State, d.Reason = ledger.Held, ledger.Sequence
 		}
+		if len(d.Payload) > 0 && o.wrapped != nil {
+			sealed, err := o.ws.Ring.SealCopy(int64(o.lead.ID), int64(d.ID), o.wrapped, d.Payload)
+			if err != nil {
+				return made, fmt.Errorf("seal the event of lead %s: %w", o.lead.ID, err)
+			}
+			d.Payload = store.SealedPayload(o.lead.ID, sealed)
+		}
 		out.Deliveries = append(out.Deliveries, d)
 	}
 	if len(out.Deliveries) == 0 {
@@ -101,7 +109,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		skip(&d, ledger.NoDestination)
 		out.Deliveries = append(out.Deliveries, d)
 	}
-	return made
+	return made, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -13,7 +13,7 @@ import (
 
 // receiptEvents makes the events of the rules for the stage "received". History only
 // marks them as made.
-func (r *Recorder) receiptEvents(ctx context.Context, ws *config.Workspace, l *ledger.Lead, now time.Time) ([]store.LeadEvent, error) {
+func (r *Recorder) receiptEvents(ctx context.Context, ws *config.Workspace, l *ledger.Lead, wrapped []byte, now time.Time) ([]store.LeadEvent, error) {
 	if l.Test {
 		return nil, nil
 	}
@@ -22,18 +22,18 @@ func (r *Recorder) receiptEvents(ctx context.Context, ws *config.Workspace, l *l
 		return nil, err
 	}
 	o := receiptOf(ws, l, now)
-	o.root, o.withdrawn = l.ID, withdrawn
+	o.root, o.withdrawn, o.wrapped = l.ID, withdrawn, wrapped
 	if l.Platform == "meta" {
 		o.metaID = l.LeadID
 	}
-	return r.receive(o, nil), nil
+	return r.receive(o, nil)
 }
 
 func receiptOf(ws *config.Workspace, l *ledger.Lead, now time.Time) *occasion {
 	return &occasion{ws: ws, lead: l, source: l.Source, crm: crmOf(ws), at: l.CreatedAt, receipt: true, now: now}
 }
 
-func (r *Recorder) receive(o *occasion, fired []store.Fired) []store.LeadEvent {
+func (r *Recorder) receive(o *occasion, fired []store.Fired) ([]store.LeadEvent, error) {
 	var list []store.LeadEvent
 	for i := range o.ws.Rules {
 		rule := &o.ws.Rules[i]
@@ -47,11 +47,15 @@ func (r *Recorder) receive(o *occasion, fired []store.Fired) []store.LeadEvent {
 			if isTestName(o.lead) && !o.ws.Guard.Off {
 				o.held = ledger.TestName
 			}
-			list = append(list, r.leadEvent(o, rule, "", fired))
+			made, err := r.leadEvent(o, rule, "", fired)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, made)
 		}
 		fired = append(fired, store.Fired{Name: rule.Event, At: o.at})
 	}
-	return list
+	return list, nil
 }
 
 // reconsider makes the events of a lead's receipt that its first touch could not: an
@@ -70,8 +74,11 @@ func (r *Recorder) reconsider(ctx context.Context, ws *config.Workspace, id ledg
 			return store.StageDecision{}, err
 		}
 		o := receiptOf(ws, lead, now)
-		o.root, o.metaID, o.denied, o.withdrawn = f.Root, f.MetaID, f.Denied, withdrawn
-		events := r.receive(o, f.Fired)
+		o.root, o.metaID, o.denied, o.withdrawn, o.wrapped = f.Root, f.MetaID, f.Denied, withdrawn, f.Lead.Wrapped
+		events, err := r.receive(o, f.Fired)
+		if err != nil {
+			return store.StageDecision{}, err
+		}
 		// What still goes nowhere is in the book already.
 		return store.StageDecision{Events: slices.DeleteFunc(events, func(e store.LeadEvent) bool { return e.Unclaimed })}, nil
 	})

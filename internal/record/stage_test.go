@@ -32,6 +32,9 @@ func newCRMDesk(t *testing.T, rules ...ledger.Rule) *crmDesk {
 	}})
 	require.NoError(t, err)
 	d.crm = applied.CRMs["shop/crm"].ID
+	d.store.UseOpener(func(_ int64, lead, delivery ledger.ID, wrapped, sealed []byte) ([]byte, error) {
+		return d.ws.Ring.ReadCopy(int64(lead), int64(delivery), wrapped, sealed)
+	})
 	return d
 }
 

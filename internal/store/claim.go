@@ -232,7 +232,14 @@ func (s *Store) loadPayloads(ctx context.Context, b *ledger.Batch) error {
 	if err != nil {
 		return fmt.Errorf("read payloads: %w", err)
 	}
-	return nil
+	var sealed []sealedPayload
+	for i := range b.Rows {
+		r := &b.Rows[i]
+		if lead, part, ok := splitPayload(r.Payload); ok {
+			sealed = append(sealed, sealedPayload{r.Workspace, lead, r.ID, part, func(plain []byte) { r.Payload = plain }})
+		}
+	}
+	return s.openPayloads(ctx, sealed)
 }
 
 // recover settles the batches that an owner before us left open: they may have

@@ -35,6 +35,7 @@ type Store struct {
 	alone       bool // no other process can use this database (SQLite)
 	lock        *flock.Flock
 	node        int
+	open        Opener // of sealed payloads; nil: they stay closed
 	path        string // of the SQLite file
 	stop        context.CancelFunc
 	running     sync.WaitGroup

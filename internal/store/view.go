@@ -87,7 +87,15 @@ func (s *Store) Event(ctx context.Context, ws int64, id ledger.ID) (*EventView, 
 	if v.Deliveries, err = collect(rows, err, scanDelivery); err != nil {
 		return nil, fmt.Errorf("read the deliveries of event %s: %w", id, err)
 	}
-	return v, nil
+	var sealed []sealedPayload
+	for i := range v.Deliveries {
+		d := &v.Deliveries[i]
+		if lead, part, ok := splitPayload(d.Payload); ok {
+			d.Payload = nil
+			sealed = append(sealed, sealedPayload{ws, lead, d.ID, part, func(plain []byte) { d.Payload = plain }})
+		}
+	}
+	return v, s.openPayloads(ctx, sealed)
 }
 
 func scanDelivery(row scanner) (DeliveryView, error) {
