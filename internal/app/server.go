@@ -57,7 +57,8 @@ func (a *App) routes(w *webServer) (http.Handler, error) {
 	a.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	in := intake.New(intake.Config{
-		Recorder: a.recorder, Leads: a.recorder, Inbox: a.store, IDs: a.ids, Forms: a.kinds.Sources, Settings: a.settings, Clock: a.o.Clock, Log: a.log, Metrics: a.metrics,
+		Recorder: a.recorder, Leads: a.recorder, Stages: a.recorder, Inbox: a.store, IDs: a.ids, Forms: a.kinds.Sources, CRMs: a.kinds.CRMs, Account: a.crmAccount,
+		Settings: a.settings, Clock: a.o.Clock, Log: a.log, Metrics: a.metrics,
 		TrustedProxies: a.o.File.TrustedProxies, PublicURL: a.o.File.PublicURL,
 		OtherRoutes: []string{"/v1/events/{id}", "/v1/leads/{id}", "/v1/ledger", "/v1/findings", "/v1/destinations"},
 	})

@@ -19,30 +19,12 @@ const consentExample = `send {"email":"jane@example.com","granted":false}; lead_
 // consent is POST /v1/consent: a person withdraws, or gives again. It may be repeated
 // at will, for the newest word counts.
 func (h *Handler) consent(ctx context.Context, c *call) reply {
-	if c.Method != http.MethodPost {
-		return wrongMethod().reply()
-	}
-	if e := h.authenticate(ctx, c, bearer(c)); e != nil {
-		return e.reply()
-	}
-	if kind, _ := mediaType(c); !isJSONType(kind) {
-		return wrong{
-			http.StatusUnsupportedMediaType, "unsupported_media_type", "this route takes JSON only", "send the header Content-Type: application/json", "",
-		}.reply()
-	}
-	if _, e := idempotencyKey(c); e != nil {
-		return e.reply()
-	}
-	raw, e := readBody(c)
-	if e == nil {
-		raw, e = readJSON(raw)
-	}
+	raw, _, e := h.posted(ctx, c, &thing{example: consentExample})
 	var d record.Decision
 	if e == nil {
 		d, e = readDecision(raw)
 	}
 	if e != nil {
-		e.fix = strings.Replace(e.fix, example, consentExample, 1)
 		return e.reply()
 	}
 	done, err := h.c.Leads.Consent(ctx, c.workspace, d)

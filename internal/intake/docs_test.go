@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capiloop/capiloop/internal/intake"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 // described is what this test reads of the OpenAPI file.
@@ -61,7 +62,7 @@ func TestTheOpenAPIFileDescribesWhatIsServed(t *testing.T) {
 func TestExamplesOfTheOpenAPIFileAreAccepted(t *testing.T) {
 	t.Parallel()
 	file, _ := readDescribed(t)
-	for path, want := range map[string]int{"/v1/events": http.StatusAccepted, "/v1/leads": http.StatusCreated, "/v1/consent": http.StatusOK} {
+	for path, want := range map[string]int{"/v1/events": http.StatusAccepted, "/v1/leads": http.StatusCreated, "/v1/stages": http.StatusCreated, "/v1/consent": http.StatusOK} {
 		post := file.Paths[path]["post"].(map[string]any)
 		content := post["requestBody"].(map[string]any)["content"].(map[string]any)
 		examples := content["application/json"].(map[string]any)["examples"].(map[string]any)
@@ -108,4 +109,19 @@ func TestTheExampleInErrorsIsAccepted(t *testing.T) {
 	event := fix[strings.Index(fix, "{") : strings.Index(fix, "}}")+2]
 	a := d.post(t, event)
 	require.Equal(t, http.StatusAccepted, a.Code, a.Body.String())
+}
+
+// Every effect of a stage change stands in the OpenAPI file and on the page.
+func TestTheEffectsOfStageChangesAreDescribed(t *testing.T) {
+	t.Parallel()
+	file, _ := readDescribed(t)
+	taken := file.Parts["schemas"]["StageTaken"].(map[string]any)["properties"].(map[string]any)["effect"].(map[string]any)["enum"].([]any)
+	want := []any{"rejected"}
+	page, err := os.ReadFile("../../docs/api.md")
+	require.NoError(t, err)
+	for effect := range ledger.Effects() {
+		want = append(want, string(effect))
+		require.Contains(t, string(page), "`"+string(effect)+"`")
+	}
+	require.ElementsMatch(t, want, taken)
 }

@@ -82,7 +82,7 @@ func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *doo
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	applied, err := s.ApplyFile(tb.Context(), []store.FileWorkspace{
-		{Name: "one", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetOne, Live: true}}, Sources: fileSources("one")},
+		{Name: "one", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetOne, Live: true}}, Sources: fileSources("one"), CRMs: fileCRMs()},
 		{Name: "two", Destinations: []store.FileDestination{{Kind: config.Meta, Name: datasetTwo, Live: true}}, Sources: fileSources("two")},
 	})
 	require.NoError(tb, err)
@@ -97,6 +97,7 @@ func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *doo
 		}
 	}
 	d := &door{store: s, one: workspace("one", keyOne, datasetOne), two: workspace("two", keyTwo, datasetTwo), log: &buffer{}, metrics: prometheus.NewRegistry()}
+	d.one.CRMs = crmsOf(applied)
 	settings, err := config.NewSnapshot(d.one, d.two)
 	require.NoError(tb, err)
 	ids := ledger.NewIDs(s.Node(), clock.Now)
@@ -105,7 +106,8 @@ func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *doo
 		IDs: ids, Clock: clock, Fingerprint: []byte("a fingerprint's key for tests"),
 	})
 	d.config = intake.Config{
-		Recorder: d.recorder, Leads: d.recorder, Inbox: s, IDs: ids, Forms: kinds(), Settings: config.NewLive(settings), Clock: clock, Metrics: d.metrics,
+		Recorder: d.recorder, Leads: d.recorder, Stages: d.recorder, Inbox: s, IDs: ids, Forms: kinds(), CRMs: crmKinds(), Account: account,
+		Settings: config.NewLive(settings), Clock: clock, Metrics: d.metrics,
 		Log: slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, f := range change {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/crm"
 	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/record"
@@ -28,9 +29,14 @@ type Recorder interface {
 type Config struct {
 	Recorder Recorder
 	Leads    LeadRecorder
+	Stages   StageRecorder
 	Inbox    Inbox
 	IDs      *ledger.IDs
 	Forms    map[string]leadform.Kind // kinds of lead sources
+	CRMs     map[string]crm.CRM       // kinds of CRMs
+	// Account puts together what a CRM's hooks are verified with; needed where there
+	// are CRMs that tell of stages.
+	Account  func(ctx context.Context, ws *config.Workspace, c *config.CRM) crm.Account
 	Settings *config.Live
 	Clock    ledger.Clock
 	Log      *slog.Logger          // nil: nothing is logged
@@ -136,6 +142,8 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 		return h.dropIn(ctx, c)
 	case routeLeads:
 		return h.leads(ctx, c)
+	case routeStages:
+		return h.stages(ctx, c)
 	case routeConsent:
 		return h.consent(ctx, c)
 	case routeWebhook:

@@ -212,7 +212,7 @@ func TestOwnsTellsOurRoutesFromOthers(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]bool{
 		"/v1/events": true, "/v26.0/1/events": true, "/v26.0/debug_token": true, "/123/events": true, "/sandbox/events": true, "/capi/1/events": true,
-		"/": false, "/v1/events/01h": false, "/v1/leads": true, "/v1/consent": true, "/v1/leads/01h": false, "/webhooks/k": true, "/webhooks/": false, "/leads/events": false, "/v1/leads/events": false, "/capi/1/2/events": false,
+		"/": false, "/v1/events/01h": false, "/v1/leads": true, "/v1/consent": true, "/v1/stages": true, "/v1/stages/01h": false, "/v1/leads/01h": false, "/webhooks/k": true, "/webhooks/": false, "/leads/events": false, "/v1/leads/events": false, "/capi/1/2/events": false,
 		"/v1": false, "": false, "/vx.y/1/events": false, "/capi//events": false, "//events": false,
 	} {
 		require.Equal(t, want, intake.Owns(path), path)

@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
-	"github.com/capiloop/capiloop/capi"
 	leadapi "github.com/capiloop/capiloop/internal/leadform/api"
 	"github.com/capiloop/capiloop/internal/record"
 )
@@ -24,41 +22,14 @@ type leadAnswer struct {
 	Problems []problemAnswer `json:"problems,omitempty"`
 }
 
-type problemAnswer struct {
-	Field  string `json:"field"`
-	Code   string `json:"code"`
-	Level  string `json:"level"`
-	Reason string `json:"reason"`
-	Fix    string `json:"fix"`
-}
-
 // leads is POST /v1/leads: one lead, or {"data":[…]}. Each is written down by itself;
 // the good ones are taken even if others are bad.
 func (h *Handler) leads(ctx context.Context, c *call) reply {
-	if c.Method != http.MethodPost {
-		return wrongMethod().reply()
-	}
-	if e := h.authenticate(ctx, c, bearer(c)); e != nil {
-		return e.reply()
-	}
-	if kind, _ := mediaType(c); !isJSONType(kind) {
-		return wrong{
-			http.StatusUnsupportedMediaType, "unsupported_media_type", "this route takes JSON only", "send the header Content-Type: application/json", "",
-		}.reply()
-	}
-	key, e := idempotencyKey(c)
+	raw, key, e := h.posted(ctx, c, &leadThing)
 	if e != nil {
 		return e.reply()
 	}
-	raw, e := readBody(c)
-	if e == nil {
-		raw, e = readJSON(raw)
-	}
-	if e != nil {
-		e.fix = strings.Replace(e.fix, example, leadExample, 1)
-		return e.reply()
-	}
-	items, several, e := leadItems(raw)
+	items, several, e := leadThing.items(raw)
 	if e != nil {
 		return e.reply()
 	}
@@ -74,41 +45,10 @@ func (h *Handler) leads(ctx context.Context, c *call) reply {
 	return answerLeads(answers, several)
 }
 
-// leadItems takes a request apart: one object, a list, or an object with the list in
-// data.
-func leadItems(raw []byte) (items [][]byte, several bool, e *wrong) {
-	list := raw
-	if raw[0] == '{' {
-		data, _, has, e := findData(raw)
-		if e != nil {
-			return nil, false, e
-		}
-		if !has && len(raw) > maxOne {
-			return nil, false, &wrong{http.StatusRequestEntityTooLarge, "too_large", "the lead is larger than 1 MiB (1048576 bytes)", "send shorter answers", ""}
-		}
-		if !has {
-			return [][]byte{raw}, false, nil
-		}
-		list = data
-	}
-	if list[0] != '[' {
-		return nil, false, &wrong{http.StatusUnprocessableEntity, capi.ProblemWrongType, "want a lead or a list of leads, got " + shape(list), leadExample, "data"}
-	}
-	eachElement(list, func(value []byte) bool {
-		items = append(items, value)
-		return len(items) <= maxEvents
-	})
-	switch {
-	case len(items) > maxEvents:
-		return nil, true, &wrong{http.StatusRequestEntityTooLarge, "too_many_leads", "the request holds more than 1000 leads", "split it into several requests", "data"}
-	case len(items) == 0:
-		return nil, true, &wrong{http.StatusUnprocessableEntity, "no_leads", "the list holds no lead", leadExample, "data"}
-	}
-	return items, true, nil
+var leadThing = thing{
+	one: "lead", several: "leads", code: "leads", smaller: "send shorter answers",
+	example: `send a lead such as {"lead_id":"1234567890123456","platform":"meta","email":"jane@example.com"}, or {"data":[…]} with several`,
 }
-
-// leadExample stands in the fix of every body that cannot be read.
-const leadExample = `send a lead such as {"lead_id":"1234567890123456","platform":"meta","email":"jane@example.com"}, or {"data":[…]} with several`
 
 // onceOnly is the Idempotency-Key of a request, with the SHA-256 of its body.
 type onceOnly struct {
@@ -118,11 +58,8 @@ type onceOnly struct {
 }
 
 func (h *Handler) lead(ctx context.Context, c *call, raw []byte, index int, once onceOnly) (leadAnswer, error) {
-	a := leadAnswer{Index: index}
 	lead, problems := leadapi.Decode(raw, h.c.Clock.Now())
-	for _, p := range problems {
-		a.Problems = append(a.Problems, problemAnswer{p.Field, p.Code, p.Severity.String(), p.Reason, p.Fix})
-	}
+	a := leadAnswer{Index: index, Problems: problemAnswers(problems)}
 	if err := problems.Err(); err != nil {
 		a.State = "rejected"
 		c.tally.rejected++
@@ -182,8 +119,7 @@ func answerLeads(answers []leadAnswer, several bool) reply {
 	if !several {
 		body = answers[0]
 		if rejected == 1 {
-			p := firstAnswer(answers[0].Problems)
-			body = map[string]any{"error": map[string]string{"code": p.Code, "message": p.Reason, "fix": p.Fix, "field": p.Field}, "problems": answers[0].Problems}
+			body = rejectedAnswer(answers[0].Problems)
 		}
 	}
 	b, err := json.Marshal(body)
@@ -191,14 +127,4 @@ func answerLeads(answers []leadAnswer, several bool) reply {
 		return wrong{http.StatusInternalServerError, "internal", "the answer could not be written; the leads were taken", "look them up by their ids", ""}.reply()
 	}
 	return reply{status: status, body: b}
-}
-
-// firstAnswer returns the problem for which a lead was rejected.
-func firstAnswer(list []problemAnswer) problemAnswer {
-	for _, p := range list {
-		if p.Level == capi.SeverityError.String() {
-			return p
-		}
-	}
-	return list[0]
 }

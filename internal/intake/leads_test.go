@@ -196,17 +196,27 @@ func (b noDisk) LeadOnce(context.Context, *config.Workspace, *ledger.Lead, strin
 func (b noDisk) Consent(context.Context, *config.Workspace, record.Decision) (record.ConsentResult, error) {
 	return record.ConsentResult{}, b.err
 }
+
+func (b noDisk) Stages(context.Context, *config.Workspace, string, string, int64, []ledger.StageChange) ([]record.StageResult, error) {
+	return nil, b.err
+}
+
+func (b noDisk) Merge(context.Context, *config.Workspace, int64, ledger.Merge) error { return b.err }
+
 func (b noDisk) AddNotices(context.Context, []store.Notice) (int, error) { return 0, b.err }
-func (b noDisk) Raise(context.Context, ledger.Finding) error             { return b.err }
+
+func (b noDisk) Raise(context.Context, ledger.Finding) error { return b.err }
 
 func TestLeadsWhileNothingCanBeWritten(t *testing.T) {
 	t.Parallel()
 	down := func(err error) *door {
-		return open(t, func(c *intake.Config) { c.Leads, c.Inbox = noDisk{err}, noDisk{err} })
+		return open(t, func(c *intake.Config) { c.Leads, c.Stages, c.Inbox = noDisk{err}, noDisk{err}, noDisk{err} })
 	}
 	d := down(errors.New("disk full"))
-	for _, path := range []string{"/v1/leads", "/v1/consent"} {
-		a := d.send(t, path, `{"email":"ana@example.com","granted":false}`)
+	for path, body := range map[string]string{
+		"/v1/leads": `{"email":"ana@example.com"}`, "/v1/consent": `{"email":"ana@example.com","granted":false}`, "/v1/stages": `{"email":"ana@example.com","stage":"Won"}`,
+	} {
+		a := d.send(t, path, body)
 		require.Equal(t, http.StatusServiceUnavailable, a.Code, path)
 		require.Equal(t, "storage_unavailable", a.at("error", "code"))
 		require.NotEmpty(t, a.Header().Get("Retry-After"))

@@ -15,6 +15,7 @@ const (
 	routeGraph            // POST /{version}/{dataset}/events, and without version
 	routeGateway          // POST /capi/{dataset}/events
 	routeLeads            // POST /v1/leads
+	routeStages           // POST /v1/stages
 	routeConsent          // POST /v1/consent
 	routeWebhook          // GET and POST /webhooks/{key}
 	routeGraphOther       // what Meta's SDKs may call besides, and what else lies under a version of Graph
@@ -24,7 +25,7 @@ const eventsPath = "/v1/events"
 
 // Routes lists what this package serves, as the OpenAPI file names it.
 func Routes() []string {
-	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, consentPath, webhookPrefix + "{key}"}
+	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, stagesPath, consentPath, webhookPrefix + "{key}"}
 }
 
 // String names the route as the metrics and the log do.
@@ -38,6 +39,8 @@ func (r route) String() string {
 		return "/capi/{dataset}/events"
 	case routeLeads:
 		return leadsPath
+	case routeStages:
+		return stagesPath
 	case routeConsent:
 		return consentPath
 	case routeWebhook:
@@ -65,6 +68,8 @@ func routeOf(path string) (r route, dataset string) {
 		return routeEvents, ""
 	case leadsPath:
 		return routeLeads, ""
+	case stagesPath:
+		return routeStages, ""
 	case consentPath:
 		return routeConsent, ""
 	}

@@ -29,12 +29,15 @@ type Inbox interface {
 
 const webhookPrefix = "/webhooks/"
 
-// webhook takes a request on a source's own address: its kind verifies and reads it,
-// leads and notices are written down, and only then it is answered.
+// webhook takes a request on the own address of a source or CRM: its kind verifies and
+// reads it, what it brought is written down, and only then it is answered.
 func (h *Handler) webhook(ctx context.Context, c *call) reply {
-	ws, source := h.c.Settings.Get().SourceByWebhook(strings.TrimPrefix(c.URL.Path, webhookPrefix))
-	if source == nil || h.c.Forms[source.Kind] == nil {
-		return wrong{http.StatusNotFound, "no_such_source", "there is no lead source at this address", "copy the address from: capiloop sources", ""}.reply()
+	settings, key := h.c.Settings.Get(), strings.TrimPrefix(c.URL.Path, webhookPrefix)
+	ws, source := settings.SourceByWebhook(key)
+	owner, told := settings.CRMByWebhook(key)
+	reader, tells := h.stageReader(told)
+	if (source == nil || h.c.Forms[source.Kind] == nil) && !tells {
+		return wrong{http.StatusNotFound, "no_such_source", "there is no lead source or CRM at this address", "copy the address from: capiloop sources", ""}.reply()
 	}
 	if c.Method != http.MethodGet && c.Method != http.MethodPost && c.Method != http.MethodOptions {
 		a := wrongMethod().reply()
@@ -45,6 +48,14 @@ func (h *Handler) webhook(ctx context.Context, c *call) reply {
 	if e != nil {
 		return e.reply()
 	}
+	if tells {
+		return h.stageHook(ctx, c, owner, told, reader, body)
+	}
+	return h.leadHook(ctx, c, ws, source, body)
+}
+
+// leadHook takes a request on a source's address.
+func (h *Handler) leadHook(ctx context.Context, c *call, ws *config.Workspace, source *config.Source, body []byte) reply {
 	c.workspace, c.source = ws, source.Name
 	got := h.c.Forms[source.Kind].Receive(leadform.Request{
 		Method: c.Method, URL: h.publicURL(c), Query: c.URL.Query(), Header: c.Header, Body: body, Peer: c.peer,
