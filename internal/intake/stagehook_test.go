@@ -164,5 +164,8 @@ func TestAHooksMoveBecomesAnEvent(t *testing.T) {
 	require.Len(t, views, 1)
 	require.Equal(t, "Purchase", views[0].Name)
 	require.EqualValues(t, 1, d.book(t).Received)
+	seen, err := d.store.SourceSeen(t.Context(), d.one.ID, store.CRMSource(d.one.CRMs[0].ID), "crm")
+	require.NoError(t, err)
+	require.WithinDuration(t, d.config.Clock.Now(), seen, time.Minute)
 	require.Len(t, d.kept(t, d.one), 2)
 }

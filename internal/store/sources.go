@@ -119,18 +119,21 @@ func applyCRM(ctx context.Context, tx *tx, id int64, ws string, f FileCRM, now i
 	return out, nil
 }
 
-// SourceSeen returns when a source last brought a lead, or word of one; the zero
-// time if it never did.
+// SourceSeen returns when a source, or a CRM as CRMSource, last brought a lead or a stage
+// change, or word of one; the zero time if it never did.
 func (s *Store) SourceSeen(ctx context.Context, ws, source int64, name string) (time.Time, error) {
-	var at, lead int64
+	var at, lead, change int64
 	err := s.read.QueryRowContext(ctx, `SELECT COALESCE((SELECT MAX(at) FROM inbox WHERE source = $1), 0),
-		COALESCE((SELECT id FROM leads WHERE ws = $2 AND source = $3 ORDER BY id DESC LIMIT 1), 0)`, source, ws, name).Scan(&at, &lead)
+		COALESCE((SELECT id FROM leads WHERE ws = $2 AND source = $3 ORDER BY id DESC LIMIT 1), 0),
+		COALESCE((SELECT id FROM stage_changes WHERE ws = $2 AND source = $3 ORDER BY at DESC LIMIT 1), 0)`, source, ws, name).Scan(&at, &lead, &change)
 	if err != nil {
 		return time.Time{}, fmt.Errorf("look when source %s was last heard of: %w", name, err)
 	}
 	seen := ledger.FromMicros(at)
-	if t := ledger.ID(lead).Time(); lead != 0 && t.After(seen) {
-		seen = t
+	for _, id := range []int64{lead, change} {
+		if t := ledger.ID(id).Time(); id != 0 && t.After(seen) {
+			seen = t
+		}
 	}
 	return seen, nil
 }
