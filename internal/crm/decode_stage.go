@@ -40,13 +40,15 @@ const (
 // Its Key is a hash, never empty: of event_id alone where there is one; else of key (or id),
 // whose change it is, where to and when; without a moment, of the minute of now.
 func DecodeStage(raw []byte, now time.Time) (ledger.StageChange, capi.Problems) {
-	return DecodeStageIn(raw, nil, now)
+	return DecodeStageIn(raw, nil, nil, now)
 }
 
-// DecodeStageIn is DecodeStage for a sender whose times without a zone are of this one; nil
-// is UTC, with a warning.
-func DecodeStageIn(raw []byte, zone *time.Location, now time.Time) (ledger.StageChange, capi.Problems) {
+// DecodeStageIn is DecodeStage for a sender whose times without a zone are of this one (nil
+// is UTC, with a warning) and whose dates such as 03/04/2026 are read as dayFirst says (nil:
+// they are refused).
+func DecodeStageIn(raw []byte, zone *time.Location, dayFirst *bool, now time.Time) (ledger.StageChange, capi.Problems) {
 	d := newStageDecoder(zone, now)
+	d.dayFirst = dayFirst
 	members, err := stageMembers(raw)
 	if err != nil {
 		d.fail("", ProblemNotAChange, err.Error(), `send an object such as {"lead_id":"1234567890123456","stage":"Qualified","occurred_at":"2026-11-18T14:06:37+03:00"}`)

@@ -65,7 +65,7 @@ func TestTheSamplesOfOneChangeAreTheSame(t *testing.T) {
 	require.Equal(t, []string{"record:deal-77"}, nested.Records)
 	require.Equal(t, "Negotiation", nested.From)
 
-	flat, problems := crm.DecodeStageIn(sample(t, "generic-stage-change-flat.json"), time.FixedZone("", 3*3600), stageNow)
+	flat, problems := crm.DecodeStageIn(sample(t, "generic-stage-change-flat.json"), time.FixedZone("", 3*3600), nil, stageNow)
 	require.Empty(t, problems)
 	require.Equal(t, time.Date(2026, 11, 25, 7, 0, 0, 0, time.UTC), flat.At)
 	_, problems = crm.DecodeStage(sample(t, "generic-stage-change-flat.json"), stageNow)
@@ -195,6 +195,10 @@ func TestMomentsInEachUnit(t *testing.T) {
 	c, problems = crm.DecodeStage([]byte(`{"stage":"x","deal_id":1,"occurred_at":1795086400}`), stageNow)
 	require.Empty(t, problems, "what lies ahead is held when it is recorded")
 	require.Equal(t, want.Add(24*time.Hour), c.At)
+	dayFirst := true
+	c, problems = crm.DecodeStageIn([]byte(`{"stage":"x","deal_id":1,"occurred_at":"03/04/2026 10:00"}`), time.UTC, &dayFirst, stageNow)
+	require.Empty(t, problems)
+	require.Equal(t, time.Date(2026, 4, 3, 10, 0, 0, 0, time.UTC), c.At)
 	c, problems = crm.DecodeStage([]byte(`{"stage":"x","deal_id":1,"occurred_at":0}`), stageNow)
 	require.Empty(t, problems)
 	require.True(t, c.At.IsZero())

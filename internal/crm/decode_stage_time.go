@@ -104,9 +104,9 @@ func parseMoment(text string, zone *time.Location, dayFirst *bool, table bool, n
 		day = time.Time{}
 	}
 	switch {
-	case !table && sep != '.' && (day.IsZero() || month.IsZero()): // never by the single value
+	case !table && dayFirst == nil && sep != '.' && (day.IsZero() || month.IsZero()): // never by the single value
 		return time.Time{}, false, capi.ProblemInvalidTime
-	case !table && sep != '.', !day.IsZero() && !month.IsZero() && !day.Equal(month):
+	case !day.IsZero() && !month.IsZero() && !day.Equal(month):
 		return time.Time{}, false, ProblemAmbiguousDate
 	case day.IsZero() && month.IsZero(): // 25/11 in a file of months first
 		return time.Time{}, false, capi.ProblemInvalidTime
