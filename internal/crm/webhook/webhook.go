@@ -2,6 +2,7 @@
 // system of one's own. In: a lead and the account's settings. Out: one POST, signed by
 // Standard Webhooks where there is a secret. The header webhook-id and the field id stay
 // the same through all repeats, so that the receiver can tell a repeat from a new lead.
+// Back comes what became of leads: Receive reads stage changes as JSON or as a form.
 package webhook
 
 import (
@@ -36,10 +37,12 @@ var _ crm.CRM = (*Webhook)(nil)
 func (w *Webhook) Options() []crm.Option {
 	return []crm.Option{
 		{Name: "url", Type: crm.SecretText, Required: true, Help: "where each lead is posted to; https, and a public address unless allow_private is true"},
-		{Name: "secret", Type: crm.SecretText, Help: "whsec_ and base64, for Standard Webhooks signatures; two with a space between while one replaces the other; without: unsigned"},
+		{Name: "secret", Type: crm.SecretText, Help: "whsec_ and base64, for Standard Webhooks signatures; two with a space between while one replaces the other; without: unsigned. Given, stage changes that come in must be signed by it, too"},
 		{Name: "format", Help: "flat (one level, every key always there; the default), full (type, timestamp, data) or fields (only what fields lists)"},
 		{Name: "fields", Type: crm.Map, Help: "further keys, each with its source: a field of the lead, answer:<question>, a text with {{field}}, or =fixed text; - takes a key out"},
 		{Name: "headers", Type: crm.Map, Help: "further headers, such as Authorization"},
+		{Name: "timezone", Help: "zone of times without one in stage changes that come in, such as Europe/Berlin (UTC)"},
+		{Name: "dates", Help: "dmy or mdy: what 03/04/2026 means in stage changes that come in; without, such a date is refused"},
 		{Name: "allow_private", Help: "true lets the URL lead into a private network and be plain http, such as an n8n beside this server"},
 	}
 }
@@ -205,6 +208,7 @@ func (w *Webhook) Check(_ context.Context, a crm.Account, _ bool) []crm.Check {
 			add(crm.Check{Name: "headers", Sentence: "A header cannot be sent as it is written.", NextStep: "Take spaces and line breaks out of the header's name and value."})
 		}
 	}
+	checks = append(checks, checkIncoming(a)...)
 	return append(checks, crm.CheckFields(a)...)
 }
 
