@@ -20,6 +20,14 @@ import (
 func (c *CRM) Check(ctx context.Context, a crm.Account, repair bool) []crm.Check {
 	hide := crm.Private(a, nil)
 	checks := crm.CheckFields(a)
+	if key := a.Options.Text("webhook_public_key"); key != "" {
+		if _, err := readKey(key); err != nil {
+			checks = append(checks, crm.Check{
+				Name: "webhook_public_key", Sentence: "The key cannot be read, so no webhook of an app is taken: " + err.Error() + ".",
+				NextStep: "Take webhook_public_key out, unless another than GoHighLevel signs the webhooks.",
+			})
+		}
+	}
 	path := "/locations/" + url.PathEscape(a.Options.Text("location_id")) + "/customFields"
 	reply, o := c.call(ctx, a, hide, http.MethodGet, path+"?model=contact", nil)
 	if o != nil {

@@ -33,6 +33,7 @@ type fake struct {
 	access     string
 	refresh    string
 	rounds     int
+	standing   []map[string]any // opportunities as the search gives them
 }
 
 func newFake(t *testing.T) *fake {
@@ -44,7 +45,14 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("POST /contacts/{id}/tags", f.tag)
 	mux.HandleFunc("GET /contacts/search/duplicate", f.search)
 	mux.HandleFunc("POST /opportunities/upsert", f.deal)
-	mux.HandleFunc("GET /opportunities/pipelines", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /contacts/{id}", f.get)
+	mux.HandleFunc("GET /opportunities/{id}", f.opportunity)
+	mux.HandleFunc("GET /opportunities/search", f.list)
+	mux.HandleFunc("GET /opportunities/pipelines", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("locationId") != location {
+			says(w, 422, []string{"locationId can't be undefined"})
+			return
+		}
 		crmtest.Answer(w, 200, map[string]any{"pipelines": []any{map[string]any{"id": "pl1", "name": "Sales", "stages": []any{map[string]any{"id": "st1", "name": "New"}}}}})
 	})
 	mux.HandleFunc("GET /locations/{id}/customFields", func(w http.ResponseWriter, _ *http.Request) {

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/crm"
@@ -31,10 +32,19 @@ const (
 )
 
 // CRM is GoHighLevel.
-type CRM struct{ oauth *crm.OAuth }
+type CRM struct {
+	oauth    *crm.OAuth
+	pause    time.Duration // between the readings of a list
+	patience time.Duration // how long a list waits for a window of calls
+
+	mu    sync.Mutex
+	known map[int64]fieldNames // by account
+}
 
 // New returns the kind.
-func New() *CRM { return &CRM{oauth: crm.NewOAuth(crm.NewCaller())} }
+func New() *CRM {
+	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), pause: readPause, patience: longWait, known: map[int64]fieldNames{}}
+}
 
 // Options lists the settings.
 func (*CRM) Options() []crm.Option {
@@ -49,6 +59,9 @@ func (*CRM) Options() []crm.Option {
 		{Name: "tags", Type: crm.List, Help: "tags that the contact gets in addition to those it has"},
 		{Name: "fields", Type: crm.Map, Help: "contact field, custom field key or id:<custom field id>: field of the lead"},
 		{Name: "lead_id_field", Help: "key of the custom field for the lead id; meta_lead_id if not given"},
+		{Name: "workflow_hooks", Help: "true takes stage changes from the action Webhook of workflows, too, which signs nothing: the address is all the secret there is"},
+		{Name: "watch", Type: crm.List, Help: "contact fields whose values are told like stages: tags, or ids of custom fields; from the webhooks of an app"},
+		{Name: "webhook_public_key", Help: "key that signs the webhooks of an app, if it is not GoHighLevel's own"},
 		{Name: "url", Help: "base address of the API, if it is not " + base},
 		{Name: "allow_private", Help: "true lets url lead into a private network"},
 	}
