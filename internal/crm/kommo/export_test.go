@@ -11,3 +11,10 @@ func Old() *CRM {
 	c.born = c.born.Add(-time.Hour)
 	return c
 }
+
+// Hasty returns a CRM that does not rest between the readings of a list.
+func Hasty() *CRM {
+	c := Old()
+	c.pause = 0
+	return c
+}

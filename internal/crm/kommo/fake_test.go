@@ -44,6 +44,11 @@ type fake struct {
 	access  string
 	refresh string
 	rounds  int
+
+	standing []map[string]any          // leads as the API gives them
+	people   map[string]map[string]any // contacts, by id
+	history  []map[string]any          // events, the newest first
+	poor     bool                      // the plan has no history
 }
 
 func newFake(t *testing.T) *fake {
@@ -56,6 +61,11 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /api/v4/account", func(w http.ResponseWriter, _ *http.Request) {
 		crmtest.Answer(w, 200, map[string]any{"id": 30000001, "currency": "USD"})
 	})
+	mux.HandleFunc("GET /api/v4/leads/pipelines", f.pipelines)
+	mux.HandleFunc("GET /api/v4/leads/{id}", f.leadByID)
+	mux.HandleFunc("GET /api/v4/contacts/{id}", f.contactByID)
+	mux.HandleFunc("GET /api/v4/contacts", f.contactList)
+	mux.HandleFunc("GET /api/v4/events", f.eventList)
 	mux.HandleFunc("GET /api/v4/leads/pipelines/{id}", func(w http.ResponseWriter, r *http.Request) {
 		if r.PathValue("id") != "3000001" {
 			problem(w, 404, "Not Found", "NotFound", "id")
@@ -65,7 +75,13 @@ func newFake(t *testing.T) *fake {
 	})
 	mux.HandleFunc("GET /api/v4/leads/custom_fields", f.list)
 	mux.HandleFunc("POST /api/v4/leads/custom_fields", f.add)
-	mux.HandleFunc("GET /api/v4/leads", f.search)
+	mux.HandleFunc("GET /api/v4/leads", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("query") {
+			f.search(w, r)
+			return
+		}
+		f.leadList(w, r)
+	})
 	mux.HandleFunc("PATCH /api/v4/leads/{id}", f.patch)
 	mux.HandleFunc("POST /api/v4/leads/complex", f.complex)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { problem(w, 404, "Not Found", "", "") })

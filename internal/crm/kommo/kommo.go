@@ -6,6 +6,9 @@
 // look waits for it, and just after the start of the process, when an earlier process may
 // have died in the middle of a create, there is a second look. An update touches only our
 // custom fields: what sales people changed stays.
+//
+// Stage changes come by its hooks, which are not signed and have two seconds to be
+// answered, or out of the account's history.
 package kommo
 
 import (
@@ -35,11 +38,13 @@ const (
 type CRM struct {
 	oauth *crm.OAuth
 	lag   time.Duration
+	pause time.Duration // between the readings of a list
 	born  time.Time
 
-	mu     sync.Mutex
-	fields map[int64]fieldList  // by account
-	unsure map[unsure]time.Time // creates that may have been done, and when
+	mu         sync.Mutex
+	fields     map[int64]fieldList  // by account
+	currencies map[int64]currency   // by account
+	unsure     map[unsure]time.Time // creates that may have been done, and when
 }
 
 // unsure names a lead in an account.
@@ -50,7 +55,7 @@ type unsure struct {
 
 // New returns the kind.
 func New() *CRM {
-	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), lag: searchLag, born: time.Now(), fields: map[int64]fieldList{}, unsure: map[unsure]time.Time{}}
+	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), lag: searchLag, pause: readPause, born: time.Now(), fields: map[int64]fieldList{}, currencies: map[int64]currency{}, unsure: map[unsure]time.Time{}}
 }
 
 // Options lists the settings.
