@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -136,8 +137,10 @@ func (w *writer) turn(ctx context.Context, queue <-chan *task) bool {
 }
 
 // gather takes what is waiting, without waiting for more: under load the commit
-// before has let a group form.
+// before has let a group form. It lets the goroutines run that could run, for they may
+// bring more; on an idle machine there are none.
 func (w *writer) gather(first *task, queue <-chan *task) []*task {
+	runtime.Gosched()
 	group := []*task{first}
 	rows := first.rows()
 	for rows < maxGroupRows {
