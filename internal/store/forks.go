@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"fmt"
 	"strings"
 
@@ -57,7 +58,7 @@ type table struct {
 	columns []string
 	types   []string // PostgreSQL's, for unnest
 	suffix  string   // ON CONFLICT …
-	each    string   // INSERT of one row
+	each    string   // INSERT of one row, for SQLite
 	unnest  string   // INSERT of many rows from arrays
 }
 
@@ -69,7 +70,7 @@ func newTable(name, columns, suffix string) *table {
 	}
 	params, arrays := make([]string, 0, len(t.types)), make([]string, 0, len(t.types))
 	for i, typ := range t.types {
-		params = append(params, fmt.Sprintf("$%d", i+1))
+		params = append(params, "?")
 		arrays = append(arrays, fmt.Sprintf("$%d::%s[]", i+1, typ))
 	}
 	head := "INSERT INTO " + name + " (" + strings.Join(t.columns, ", ") + ") "
@@ -78,13 +79,10 @@ func newTable(name, columns, suffix string) *table {
 	return t
 }
 
-// insertEach inserts row by row with one prepared statement: in SQLite a statement
-// of many rows is no faster.
+// insertEach inserts row by row: in SQLite a statement of many rows is no faster.
 func insertEach(ctx context.Context, tx *tx, t *table, rows [][]any) error {
-	for _, row := range rows {
-		if _, err := tx.exec(ctx, t.each, row...); err != nil {
-			return fmt.Errorf("insert into %s: %w", t.name, err)
-		}
+	if err := tx.each(ctx, t.each, rows, nil); err != nil {
+		return fmt.Errorf("insert into %s: %w", t.name, err)
 	}
 	return nil
 }
@@ -133,14 +131,8 @@ func arrays(t *table, rows [][]any) []any {
 func (s *Store) insertNew(ctx context.Context, tx *tx, t *table, rows [][]any, idColumn int) (map[int64]bool, error) {
 	fresh := make(map[int64]bool, len(rows))
 	if s.dialect.name == sqliteDialect.name {
-		for _, row := range rows {
-			res, err := tx.exec(ctx, t.each, row...)
-			if err != nil {
-				return nil, fmt.Errorf("insert into %s: %w", t.name, err)
-			}
-			if n, err := res.RowsAffected(); err == nil && n == 1 {
-				fresh[row[idColumn].(int64)] = true
-			}
+		if err := tx.each(ctx, t.each, rows, func(row int) { fresh[rows[row][idColumn].(int64)] = true }); err != nil {
+			return nil, fmt.Errorf("insert into %s: %w", t.name, err)
 		}
 		return fresh, nil
 	}
@@ -163,15 +155,13 @@ func (s *Store) insertNew(ctx context.Context, tx *tx, t *table, rows [][]any, i
 func (s *Store) deletePending(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) (map[ledger.ID]bool, error) {
 	gone := make(map[ledger.ID]bool, len(rows))
 	if s.dialect.name == sqliteDialect.name {
-		for _, r := range rows {
-			res, err := tx.exec(ctx, `DELETE FROM pending WHERE destination = $1 AND priority = $2 AND id = $3`,
-				destination, int64(r.Priority), int64(r.ID))
-			if err != nil {
-				return nil, fmt.Errorf("delete from pending: %w", err)
-			}
-			if n, err := res.RowsAffected(); err == nil && n == 1 {
-				gone[r.ID] = true
-			}
+		keys := make([][]any, len(rows))
+		for i, r := range rows {
+			keys[i] = []any{destination, int64(r.Priority), int64(r.ID)}
+		}
+		err := tx.each(ctx, `DELETE FROM pending WHERE destination = ? AND priority = ? AND id = ?`, keys, func(row int) { gone[rows[row].ID] = true })
+		if err != nil {
+			return nil, fmt.Errorf("delete from pending: %w", err)
 		}
 		return gone, nil
 	}
@@ -195,7 +185,8 @@ func (s *Store) deletePending(ctx context.Context, tx *tx, destination int64, ro
 type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
-	counts   counts // what the transaction changes in the book
+	direct   map[string]driver.Stmt // SQLite's, of each
+	counts   counts                 // what the transaction changes in the book
 }
 
 // close closes the statements: those of a connection of one's own are not closed
@@ -204,7 +195,11 @@ func (t *tx) close() {
 	for _, st := range t.prepared {
 		_ = st.Close()
 	}
+	for _, st := range t.direct {
+		_ = st.Close()
+	}
 	clear(t.prepared)
+	clear(t.direct)
 }
 
 func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
@@ -225,6 +220,38 @@ func (t *tx) exec(ctx context.Context, query string, args ...any) (sql.Result, e
 		return nil, err
 	}
 	return st.ExecContext(ctx, args...)
+}
+
+// each runs a statement of SQLite's once per row and calls changed, if it is not nil,
+// for those that changed something. It asks the driver itself: database/sql would copy
+// the arguments and take its locks for every row.
+func (t *tx) each(ctx context.Context, query string, rows [][]any, changed func(row int)) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return t.conn.Raw(func(c any) (err error) {
+		st := t.direct[query] // it stays prepared as long as the connection lives
+		if st == nil {
+			if st, err = c.(driver.ConnPrepareContext).PrepareContext(ctx, query); err != nil {
+				return err
+			}
+			t.direct[query] = st
+		}
+		args := make([]driver.NamedValue, len(rows[0]))
+		for i, row := range rows {
+			for j, v := range row {
+				args[j] = driver.NamedValue{Ordinal: j + 1, Value: v}
+			}
+			done, err := st.(driver.StmtExecContext).ExecContext(ctx, args)
+			if err != nil {
+				return err
+			}
+			if n, err := done.RowsAffected(); changed != nil && err == nil && n == 1 {
+				changed(i)
+			}
+		}
+		return nil
+	})
 }
 
 func (t *tx) query(ctx context.Context, query string, args ...any) (*sql.Rows, error) {

@@ -59,7 +59,7 @@ func (w *writer) connect(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("connect for writing: %w", err)
 	}
-	w.conn, w.tx = conn, &tx{conn: conn, prepared: make(map[string]*sql.Stmt)}
+	w.conn, w.tx = conn, &tx{conn: conn, prepared: make(map[string]*sql.Stmt), direct: make(map[string]driver.Stmt)}
 	return nil
 }
 
