@@ -22,8 +22,11 @@ const (
 	// publicKey is the vendor's, for X-GHL-Signature.
 	publicKey = "MCowBQYDK2VwAyEAi2HR1srL4o18O8BRa7gVJY7G7bupbN3H9AwJrHCDiOg="
 
-	tolerance = 5 * time.Minute // how old or how far ahead a signed request may be
-	maxText   = 500             // bytes of an id or a name
+	// How old or how far ahead a signed request may be. GoHighLevel repeats what we could not
+	// store for some 70 minutes under the moment of the first try; a copy played back within
+	// that time is known by its webhookId.
+	tolerance = 90 * time.Minute
+	maxText   = 500 // bytes of an id or a name
 )
 
 // statusField is the field of an opportunity in which it is won or lost; its stage says

@@ -75,7 +75,9 @@ func (*Platform) Encode(e *capi.Event, r platform.Rules) platform.Encoded {
 		x.People = people(&e.UserData)
 	}
 	if r.Keys != 0 {
-		e.UserData.Keep(r.Keys)
+		// Meta's own id of its own lead says nothing that Meta does not know, and without it
+		// no Conversion Leads event counts.
+		e.UserData.Keep(r.Keys.Add(capi.KeyLeadID))
 	}
 	x.Problems = append(x.Problems, e.Validate(r.Locale.Now)...)
 	x.Kept = e.UserData.Keys()
