@@ -59,6 +59,8 @@ type Actions interface {
 	Latest(ctx context.Context, by Actor, ws string, limit int) ([]*Event, error)
 	// Ledger returns the book.
 	Ledger(ctx context.Context, by Actor, ws string, q LedgerQuery) (*Ledger, error)
+	// Funnel tells how far leads came.
+	Funnel(ctx context.Context, by Actor, ws string, q FunnelQuery) (*Funnel, error)
 	// Findings lists what was noticed, open ones first.
 	Findings(ctx context.Context, by Actor, ws string) ([]Finding, error)
 	// Destinations lists where events go, with the state of each in words.

@@ -59,6 +59,10 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 			_, err := w.Ledger(ctx, by, shop, admin.LedgerQuery{})
 			return err
 		}},
+		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
+			return err
+		}},
 		"doctor": {nobody, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.Doctor(ctx, by, shop, admin.DoctorOptions{})
 			return err

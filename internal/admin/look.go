@@ -209,33 +209,27 @@ func (a *Admin) tellBacklog(ctx context.Context, w *config.Workspace, q store.Bo
 func (a *Admin) bookQuery(ctx context.Context, w *config.Workspace, q LedgerQuery) (store.BookQuery, error) {
 	out := store.BookQuery{Workspace: w.ID, Source: q.Source, Name: q.Event}
 	var err error
-	if out.From, err = parseTime("from", q.From); err != nil {
+	if out.From, out.To, err = parseSpan(q.From, q.To, time.UTC); err != nil { // the book counts in whole hours of UTC
 		return out, err
-	}
-	if out.To, err = parseTime("to", q.To); err != nil {
-		return out, err
-	}
-	if !out.From.IsZero() && !out.To.IsZero() && !out.From.Before(out.To) {
-		return out, &Error{Code: Invalid, Message: "from is not before to.", Fix: "Give a span such as from=2026-11-01&to=2026-12-01; to itself is left out."}
 	}
 	d, err := a.destination(ctx, w, q.Destination)
 	out.Destination = d.ID
 	return out, err
 }
 
-func parseTime(name, text string) (time.Time, error) {
+func parseTimeIn(name, text string, zone *time.Location) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		// A year before the first event or after the last one is a slip of the pen.
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 2000 && t.Year() < 2200 {
+		if t, err := time.ParseInLocation(layout, text, zone); err == nil && t.Year() >= 2000 && t.Year() < 2200 {
 			return t, nil
 		}
 	}
 	return time.Time{}, &Error{
 		Code: Invalid, Message: name + " is not a time: " + strconv.Quote(text) + ".",
-		Fix: "Write it as 2026-11-30T14:00:00Z (RFC 3339; in a URL a + is written as %2B) or as a date, 2026-11-30, which begins at midnight UTC.",
+		Fix: "Write it as 2026-11-30T14:00:00Z (RFC 3339; in a URL a + is written as %2B) or as a date, 2026-11-30, which begins at midnight (" + zone.String() + ").",
 	}
 }
 

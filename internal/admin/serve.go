@@ -93,6 +93,9 @@ func lookRoutes(a Actions, get func(string, func(context.Context, Actor, string,
 			From: q.Get("from"), To: q.Get("to"), Source: q.Get("source"), Destination: q.Get("destination"), Event: q.Get("event"),
 		})
 	})
+	get("/funnel", func(ctx context.Context, by Actor, ws string, q url.Values) (any, error) {
+		return a.Funnel(ctx, by, ws, FunnelQuery{From: q.Get("from"), To: q.Get("to"), By: q.Get("by")})
+	})
 	get("/findings", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
 		return a.Findings(ctx, by, ws)
 	})

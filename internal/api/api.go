@@ -51,6 +51,10 @@ func Register(mux *http.ServeMux, c Config) {
 			From: q.Get("from"), To: q.Get("to"), Source: q.Get("source"), Destination: q.Get("destination"), Event: q.Get("event"),
 		})
 	}))
+	mux.HandleFunc("GET /v1/funnel", a.serve([]string{"from", "to", "by"}, func(r *http.Request, by admin.Actor, ws string) (any, error) {
+		q := r.URL.Query()
+		return c.Actions.Funnel(r.Context(), by, ws, admin.FunnelQuery{From: q.Get("from"), To: q.Get("to"), By: q.Get("by")})
+	}))
 	mux.HandleFunc("GET /v1/findings", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.Findings(r.Context(), by, ws)
 	}))

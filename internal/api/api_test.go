@@ -67,6 +67,7 @@ func TestTheContract(t *testing.T) {
 		"ledger":        "/v1/ledger",
 		"ledger_part":   "/v1/ledger?from=2026-11-30T14:00:00Z&to=2026-12-01&source=web&destination=1001&event=Lead",
 		"findings":      "/v1/findings",
+		"funnel":        "/v1/funnel?from=2026-11-01&to=2026-12-01&by=source",
 		"destinations":  "/v1/destinations",
 	} {
 		res := get(t, h, path, shopKey)
@@ -115,6 +116,7 @@ func TestWhoMayNot(t *testing.T) {
 		"wrong way round":   {"/v1/ledger?from=2026-12-01&to=2026-11-01", shopKey, 400, admin.Invalid},
 		"misspelt":          {"/v1/ledger?form=2026-12-01", shopKey, 400, admin.Invalid},
 		"twice":             {"/v1/ledger?from=2026-12-01&from=2026-11-01", shopKey, 400, admin.Invalid},
+		"bad cut":           {"/v1/funnel?by=phone", shopKey, 400, admin.Invalid},
 		"takes none":        {"/v1/findings?from=2026-12-01", shopKey, 400, admin.Invalid},
 		"not a query":       {"/v1/ledger?%zz", shopKey, 400, admin.Invalid},
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/ledger"
 	"github.com/capiloop/capiloop/internal/platform"
+	"github.com/capiloop/capiloop/internal/record"
 	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
 )
@@ -40,9 +41,14 @@ type World struct {
 	Platforms map[string]platform.Platform
 	IDs       *ledger.IDs
 	Reloads   int
+	Recorder  *record.Recorder
+	Rules     []ledger.Rule // of the shop, once it is connected; see Connect
 
 	Workspaces map[string]int64
 	Targets    map[string]ledger.Destination // by dataset id
+
+	connected bool
+	ring      *secret.Ring
 }
 
 // New returns a world without events.
@@ -55,8 +61,9 @@ func New(tb testing.TB) *World {
 	tb.Cleanup(func() { must(tb, s.Close()) })
 	w := &World{T: tb, Store: s, IDs: ledger.NewIDs(s.Node(), func() time.Time { return Now }), Platforms: make(map[string]platform.Platform)}
 	w.Apply(First, Second)
+	w.Recorder = record.New(record.Config{Store: s, Platforms: w.Platforms, IDs: w.IDs, Clock: clock, Fingerprint: []byte("k")})
 	w.Admin = admin.New(admin.Config{
-		Store: s, Settings: w.Settings, Platforms: w.Platforms, Clock: clock,
+		Store: s, Settings: w.Settings, Platforms: w.Platforms, Clock: clock, Recorder: w.Recorder,
 		Reload: func(context.Context) error { w.Reloads++; return nil },
 	})
 	return w
@@ -69,6 +76,9 @@ func (w *World) Apply(datasets ...string) {
 	for _, d := range datasets {
 		files[0].Destinations = append(files[0].Destinations, store.FileDestination{Kind: config.Meta, Name: d, Live: true})
 	}
+	if w.connected {
+		files[0].CRMs = []store.FileCRM{{Kind: "pipedrive", Name: CRM}}
+	}
 	applied, err := w.Store.ApplyFile(w.T.Context(), files)
 	must(w.T, err)
 	w.Workspaces = applied.Workspaces
@@ -80,6 +90,9 @@ func (w *World) Apply(datasets ...string) {
 			destination := applied.Destinations[d.Kind+"/"+d.Name]
 			w.Targets[d.Name] = destination
 			ws.Datasets = append(ws.Datasets, &config.Dataset{Destination: destination, Token: secret.New(Token)})
+		}
+		if w.connected && f.Name == Shop {
+			w.connect(ws, applied.CRMs[Shop+"/"+CRM])
 		}
 		list = append(list, ws)
 	}
