@@ -50,6 +50,7 @@ type Actor struct {
 // workspace ws is given by its name or its number; "" is the only one there is.
 type Actions interface {
 	LeadActions
+	StageActions
 
 	// Event returns an event with all that became of it.
 	Event(ctx context.Context, by Actor, ws string, id ledger.ID) (*Event, error)

@@ -59,6 +59,7 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 			_, err := w.Ledger(ctx, by, shop, admin.LedgerQuery{})
 			return err
 		}},
+		"stages": {nobody, func(ctx context.Context, by admin.Actor) error { _, err := w.Stages(ctx, by, shop); return err }},
 		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
 			return err

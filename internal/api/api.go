@@ -55,6 +55,9 @@ func Register(mux *http.ServeMux, c Config) {
 		q := r.URL.Query()
 		return c.Actions.Funnel(r.Context(), by, ws, admin.FunnelQuery{From: q.Get("from"), To: q.Get("to"), By: q.Get("by")})
 	}))
+	mux.HandleFunc("GET /v1/stages", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
+		return c.Actions.Stages(r.Context(), by, ws)
+	}))
 	mux.HandleFunc("GET /v1/findings", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.Findings(r.Context(), by, ws)
 	}))

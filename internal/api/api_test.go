@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/capiloop/capiloop/internal/admin"
 	"github.com/capiloop/capiloop/internal/admin/admintest"
 	"github.com/capiloop/capiloop/internal/api"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -57,8 +59,7 @@ func TestTheContract(t *testing.T) {
 	t.Parallel()
 	w := admintest.New(t)
 	all := w.Fill()
-	h := handler(w)
-	for name, path := range map[string]string{
+	golden(t, handler(w), map[string]string{
 		"event_sent":    "/v1/events/" + all["sent"].ID.String(),
 		"event_failed":  "/v1/events/" + all["failed"].ID.String(),
 		"event_held":    "/v1/events/" + all["held"].ID.String(),
@@ -67,9 +68,27 @@ func TestTheContract(t *testing.T) {
 		"ledger":        "/v1/ledger",
 		"ledger_part":   "/v1/ledger?from=2026-11-30T14:00:00Z&to=2026-12-01&source=web&destination=1001&event=Lead",
 		"findings":      "/v1/findings",
-		"funnel":        "/v1/funnel?from=2026-11-01&to=2026-12-01&by=source",
 		"destinations":  "/v1/destinations",
-	} {
+	})
+}
+
+func TestTheContractOfLeads(t *testing.T) {
+	t.Parallel()
+	w := admintest.New(t)
+	w.Connect(ledger.Rule{Stage: ledger.StageReceived, Event: "Lead"}, ledger.Rule{Stage: "Qualified", Event: "QualifiedLead"})
+	w.Take(1, time.Hour, nil)
+	w.Move(ledger.StageChange{LeadID: admintest.LeadID(1), Pipeline: "1", Stage: "7", StageLabel: "Qualified", At: admintest.Now.Add(-time.Minute)})
+	w.Move(ledger.StageChange{LeadID: admintest.LeadID(1), Pipeline: "1", Stage: "8", At: admintest.Now.Add(-time.Minute)})
+	golden(t, handler(w), map[string]string{
+		"stages": "/v1/stages",
+		"funnel": "/v1/funnel?from=2026-11-01&to=2026-12-01&by=source",
+	})
+}
+
+// golden compares answers with those on file.
+func golden(t *testing.T, h http.Handler, paths map[string]string) {
+	t.Helper()
+	for name, path := range paths {
 		res := get(t, h, path, shopKey)
 		require.Equal(t, http.StatusOK, res.Code, "%s: %s", path, res.Body)
 		var b bytes.Buffer

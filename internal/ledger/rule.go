@@ -55,6 +55,12 @@ func (r *Rule) Matches(source string, c *StageChange, labels, pipelines []string
 	return names(r.Stage, c.Stage, labels) && (r.Pipeline == "" || names(r.Pipeline, c.Pipeline, pipelines))
 }
 
+// IsFor tells whether a rule is for a stage of a source, before its condition.
+func (r *Rule) IsFor(source string, st *Stage) bool {
+	at := &StageChange{Pipeline: st.Pipeline, Stage: st.ID, Field: st.Field}
+	return r.Matches(source, at, append([]string{st.Label}, st.Labels...), []string{st.PipelineLabel})
+}
+
 // Applies tells whether the condition of a rule holds.
 func (r *Rule) Applies(c *StageChange) bool {
 	if r.IfField == "" {

@@ -95,14 +95,8 @@ func (p *Puller) listStages(ctx context.Context, kind crm.StageLister, ws *confi
 		return err
 	}
 	return p.c.Store.SaveStages(ctx, ws.ID, c.Name, stages, p.c.Clock.Now(), func(st ledger.Stage) bool {
-		return slices.ContainsFunc(ws.Rules, func(r ledger.Rule) bool { return isFor(&r, c.Name, st) })
+		return slices.ContainsFunc(ws.Rules, func(r ledger.Rule) bool { return r.IsFor(c.Name, &st) })
 	})
-}
-
-// isFor tells whether a rule is for a stage, as its CRM's list has it.
-func isFor(r *ledger.Rule, source string, st ledger.Stage) bool {
-	at := &ledger.StageChange{Pipeline: st.Pipeline, Stage: st.ID, Field: st.Field}
-	return r.Matches(source, at, append([]string{st.Label}, st.Labels...), []string{st.PipelineLabel})
 }
 
 // checkRules opens a finding for each rule that no CRM has a stage for, where all CRMs of
@@ -129,7 +123,7 @@ func (p *Puller) checkRules(ctx context.Context, ws *config.Workspace) error {
 			Workspace: ws.ID, Kind: ledger.FindingMapping, Subject: "rule/" + r.Stage, At: p.c.Clock.Now(),
 			Evidence: ledger.StageEvidence(ledger.RuleWithout, r.Stage),
 		}
-		known := slices.ContainsFunc(stages, func(st store.SourceStage) bool { return isFor(r, st.Source, st.Stage) })
+		known := slices.ContainsFunc(stages, func(st store.SourceStage) bool { return r.IsFor(st.Source, &st.Stage) })
 		if err := p.c.Store.Note(ctx, f, !known); err != nil {
 			return err
 		}
