@@ -133,7 +133,10 @@ type book struct {
 		State, Reason, Sentence string
 		Count                   int64
 	} `json:"by_reason"`
-	Beside struct{ Duplicates, Rejected int64 }
+	Beside struct {
+		Duplicates, Rejected, History int64
+		AlreadySent                   int64 `json:"already_sent"`
+	}
 }
 
 // by returns how many stand in a state for a reason.

@@ -36,6 +36,7 @@ const (
 	tiktokHook   = "hookOfTiktokForms5Hd7Mp0Ju2"
 	linkedinHook = "hookOfLinkedinForms3Fs6Ga9Tx"
 	siteHook     = "hookOfTheWebsite1Vq8Ei4Bo7y"
+	crmHook      = "hookOfTheCRM6Jw3Ny9Kd5Ub2Xs"
 
 	// In each name and in each answer of these tests, so that one search finds any.
 	rawName   = "Zyxwelina"
@@ -59,8 +60,8 @@ func newLeadRig(t *testing.T, s setup) *leadRig {
       - {kind: linkedin_leads, name: linkedin, client_secret: ` + linkedinKey + `, token: "${SHOP_TOKEN}", url: "` + crm.url + `", webhook: ` + linkedinHook + `}
       - {kind: website, name: site, webhook: ` + siteHook + `}
     crms:
-      - {kind: webhook, name: crm, url: "` + crm.url + `/leads", secret: "` + crmSecret + `", allow_private: true}
-`
+      - {kind: webhook, name: crm, url: "` + crm.url + `/leads", secret: "` + crmSecret + `", allow_private: true, webhook: ` + crmHook + `}
+` + s.rules
 	s.private = append(s.private, googleKey, tiktokKey, linkedinKey, crmSecret, rawName, rawAnswer, rawNumber)
 	for n := range 10 { // and some as they are kept; a shorter text could be part of any id
 		s.private = append(s.private, strconv.Itoa(77_012_000_000+n))

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -226,52 +225,6 @@ func (e *estate) phones(t *testing.T, people []person) {
 	for i, p := range people {
 		require.Equal(t, fmt.Sprintf("+34612345%03d", i), byEmail[p.email].body["phone"], "%q", p.phone)
 	}
-}
-
-// A driving school's week: 863 leads, nine announced twice, five never. The CRM gets
-// each once.
-func TestJourneyDrivingSchoolLeads(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, database string) {
-		const total, twice, unannounced = 863, 9, 5
-		l := newLeadRig(t, setup{database: database})
-		var people []person
-		for n := range total {
-			people = append(people, somebody(n))
-		}
-		told, silent := people[:total-unannounced], people[total-unannounced:]
-		for _, p := range told {
-			l.meta(p, l.clock.Now())
-		}
-		for _, p := range told[:twice] {
-			require.NoError(t, l.announce(t, p))
-		}
-		l.feed(t, told[twice:])
-		for _, p := range told[:twice] {
-			require.NoError(t, l.announce(t, p))
-		}
-		l.arrived(t, len(told), 200*time.Second)
-		for _, p := range silent {
-			l.meta(p, l.clock.Now())
-		}
-		time.Sleep(time.Second)
-		require.Len(t, l.crm.taken(), len(told))
-		l.stop(t)
-		l.start(t)
-		l.arrived(t, total, 60*time.Second)
-		l.server.Load().said(t, l.server.Load().errOut, `(swept=5)`)
-		time.Sleep(time.Second)
-		l.once(t, people)
-		leads := make(map[any]bool)
-		for _, c := range l.crm.taken() {
-			leads[c.body["lead_id"]] = true
-		}
-		require.Len(t, leads, total)
-		require.Len(t, l.crm.calls, total, "none was called twice")
-		status, metrics := l.request(t, http.MethodGet, "/metrics", nil)
-		require.Equal(t, 200, status)
-		require.Contains(t, string(metrics), "capiloop_")
-	})
 }
 
 // feed announces leads by several senders at once, one or many in a body.

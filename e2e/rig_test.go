@@ -36,6 +36,7 @@ type setup struct {
 	data     string // the data folder; "": a new one
 	country  string // of the workspace; "": KZ
 	lines    string // further lines of the workspace's configuration
+	rules    string // of a leadRig: the lines about its stages
 	private  []string
 }
 

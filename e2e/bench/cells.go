@@ -40,13 +40,14 @@ func groups() []group {
 		{"start", false, (*bench).startCells},
 		{"hash", false, (*bench).hash},
 		{"leads", false, (*bench).leadCells},
+		{"stages", false, (*bench).stageCells},
 		{"peers", false, (*bench).peerCells},
 		{"growth", true, (*bench).growth},
 	}
 }
 
 func groupNames() []string {
-	return []string{"floor", "single", "hundred", "latency", "postgres", "start", "hash", "leads", "peers", "growth"}
+	return []string{"floor", "single", "hundred", "latency", "postgres", "start", "hash", "leads", "stages", "peers", "growth"}
 }
 
 func (b *bench) measure(ctx context.Context) error {

@@ -79,6 +79,7 @@ func (b *bench) goals() []goal {
 		b.least("start to ready, after SIGKILL under load, ms", "start after SIGKILL ms", 150),
 		b.atMost(b.ratio("file ÷ stored JSON", "file bytes per event", "stored JSON bytes per event", 0), 1.40),
 		b.least("lead in to CRM request out, p95 with 50 leads a second over 8 workspaces, ms", "leads p95 ms", 2000),
+		b.least("stage hook in to the request to Meta, p95 with 20 changes a second, ms", "stages p95 ms", 3000),
 		b.least("normalise and 11 hashes, µs an event", "normalise us", 8),
 	}
 	for _, size := range []string{"1 million", "10 million"} {
