@@ -18,10 +18,12 @@ func newLeads() *cobra.Command {
 	var limit int
 	var asJSON, dryRun bool
 	cmd := &cobra.Command{
-		Use:   "leads [ID]",
-		Short: "List leads, or show the way of one",
-		Long: `Lists the newest leads with what became of each, or shows every step of one,
-found by our id or its platform's. Who a lead is is never shown here.
+		Use:     "leads [ID]",
+		Aliases: []string{"lead"},
+		Short:   "List leads, or show the way of one",
+		Long: `Lists the newest leads with what became of each, or shows every step of one, found by
+our id or its platform's: how it came, its stages in the CRM, and the events made of
+it. Who a lead is is never shown here.
 
 --dry-run prints the requests that each CRM would get for an example lead with every
 field, without sending them: read it before you change a mapping.`,
@@ -101,9 +103,22 @@ func printOne(out io.Writer, l *admin.Lead, asJSON bool) error {
 		return printJSON(out, l)
 	}
 	fmt.Fprintf(out, "Lead %s (%s %s), %s\n", l.ID, l.Kind, l.LeadID, l.State)
+	if l.MergedInto != "" {
+		fmt.Fprintf(out, "  merged into lead %s by the CRM\n", l.MergedInto)
+	}
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, h := range l.Hops {
 		fmt.Fprintf(w, "  %s\t%s\t+%s\t%s\n", h.At.UTC().Format("2006-01-02 15:04:05"), h.What, time.Duration(h.TookMS)*time.Millisecond, h.Detail)
+	}
+	if err := w.Flush(); err != nil || len(l.Events) == 0 {
+		return err
+	}
+	fmt.Fprintln(out, "Events made of it:")
+	w = tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, e := range l.Events {
+		for _, d := range e.Deliveries {
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\n", time.Unix(e.EventTime, 0).UTC().Format("2006-01-02 15:04:05"), e.Name, e.ID, d.Destination, d.State, d.Sentence)
+		}
 	}
 	return w.Flush()
 }

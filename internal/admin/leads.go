@@ -42,8 +42,10 @@ type Lead struct {
 	History   bool      `json:"history"`
 	Test      bool      `json:"test"`
 	ClearedAt string    `json:"cleared_at,omitempty"`
-	Hops      []Hop     `json:"hops"`
-	Events    []*Event  `json:"events"`
+	// MergedInto is the lead that the CRM has made one with this: each event goes once for both.
+	MergedInto string   `json:"merged_into,omitempty"`
+	Hops       []Hop    `json:"hops"`
+	Events     []*Event `json:"events"` // made of the lead; only where one lead is asked for
 }
 
 // Hop is one step on a lead's way.
@@ -97,7 +99,14 @@ func (a *Admin) Lead(ctx context.Context, by Actor, ws, id string) (*Lead, error
 	if err != nil {
 		return nil, err
 	}
-	return a.leadView(ctx, row)
+	v, err := a.leadView(ctx, row)
+	if err == nil {
+		err = a.lifeOf(ctx, w, row.Lead.ID, v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
 }
 
 func noLead(id string) error {
@@ -172,12 +181,20 @@ func (a *Admin) leadView(ctx context.Context, row *store.LeadRow) (*Lead, error)
 		}
 		v.Hops = append(v.Hops, h)
 	}
-	slices.SortStableFunc(v.Hops, func(a, b Hop) int { return a.At.Compare(b.At) }) // a second touch may come after the CRM
+	v.inOrder()
 	v.State = sumUp(newest, v.State)
-	for i := 1; i < len(v.Hops); i++ {
-		v.Hops[i].TookMS = max(v.Hops[i].At.Sub(v.Hops[i-1].At).Milliseconds(), 0)
-	}
 	return v, nil
+}
+
+// inOrder sorts the hops and says how long each took: a second touch may come after the
+// CRM, and the CRM's clock be another one.
+func (l *Lead) inOrder() {
+	slices.SortStableFunc(l.Hops, func(a, b Hop) int { return a.At.Compare(b.At) })
+	for i := range l.Hops {
+		if l.Hops[i].TookMS = 0; i > 0 {
+			l.Hops[i].TookMS = l.Hops[i].At.Sub(l.Hops[i-1].At).Milliseconds()
+		}
+	}
 }
 
 // sumUp returns the state that most needs a look.

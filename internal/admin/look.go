@@ -43,16 +43,22 @@ func (a *Admin) Event(ctx context.Context, by Actor, ws string, id ledger.ID) (*
 	if err != nil {
 		return nil, err
 	}
-	v, err := a.c.Store.Event(ctx, w.ID, id)
+	e, err := a.eventView(ctx, w.ID, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, noEvent(id.String())
 	}
+	return e, err
+}
+
+// eventView reads an event with every answer that its deliveries got.
+func (a *Admin) eventView(ctx context.Context, ws int64, id ledger.ID) (*Event, error) {
+	v, err := a.c.Store.Event(ctx, ws, id)
 	if err != nil {
 		return nil, err
 	}
 	e := eventOf(v)
 	for i, d := range v.Deliveries {
-		attempts, err := a.c.Store.Attempts(ctx, w.ID, d.ID)
+		attempts, err := a.c.Store.Attempts(ctx, ws, d.ID)
 		if err != nil {
 			return nil, err
 		}

@@ -153,3 +153,19 @@ func TestHealthIsAnswered(t *testing.T) {
 		require.Equal(t, want, res.StatusCode, path)
 	}
 }
+
+// POST /v1/stages is for machines that tell of stages; GET is for who asks for them.
+func TestWhoAsksForStagesIsAnswered(t *testing.T) {
+	t.Parallel()
+	a := start(t, fileOf(t, "http://127.0.0.1:1", "EAAgood"), t.TempDir())
+	for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodDelete: 405, http.MethodPost: 415} {
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+a.Addr()+"/v1/stages", http.NoBody)
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer "+key)
+		r.Header.Set("Content-Type", "text/html")
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, want, res.StatusCode, method)
+	}
+}

@@ -60,7 +60,7 @@ func (a *App) routes(w *webServer) (http.Handler, error) {
 		Recorder: a.recorder, Leads: a.recorder, Stages: a.recorder, Inbox: a.store, IDs: a.ids, Forms: a.kinds.Sources, CRMs: a.kinds.CRMs, Account: a.crmAccount,
 		Settings: a.settings, Clock: a.o.Clock, Log: a.log, Metrics: a.metrics,
 		TrustedProxies: a.o.File.TrustedProxies, PublicURL: a.o.File.PublicURL,
-		OtherRoutes: []string{"/v1/events/{id}", "/v1/leads/{id}", "/v1/ledger", "/v1/findings", "/v1/destinations"},
+		OtherRoutes: []string{"/v1/events/{id}", "/v1/leads/{id}", "/v1/ledger", "/v1/funnel", "/v1/deadlines", "/v1/findings", "/v1/destinations"},
 	})
 	mux.HandleFunc("/v1/", in.NotFound)
 	api.Register(mux, api.Config{Actions: a.admin, Log: a.log, Authenticate: func(key string) (string, bool) {
@@ -90,10 +90,12 @@ func (a *App) routes(w *webServer) (http.Handler, error) {
 }
 
 // machinesFirst gives intake its paths. Those of Graph, such as
-// /{version}/{dataset}/events, cannot stand in one mux beside /v1/events/{id}.
+// /{version}/{dataset}/events, cannot stand in one mux beside /v1/events/{id}. Who asks for
+// the stages is no machine that tells of them.
 func machinesFirst(in *intake.Handler, rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if intake.Owns(r.URL.Path) {
+		look := r.URL.Path == "/v1/stages" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
+		if intake.Owns(r.URL.Path) && !look {
 			in.ServeHTTP(w, r)
 			return
 		}
