@@ -60,7 +60,7 @@ func (t *tx) flushCounts(ctx context.Context) error {
 		if n == 0 {
 			continue
 		}
-		if _, err := t.exec(ctx, `INSERT INTO counters (ws, hour, destination, source, name, state, reason, n)
+		if err := t.later(ctx, `INSERT INTO counters (ws, hour, destination, source, name, state, reason, n)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 			ON CONFLICT (ws, hour, destination, source, name, state, reason) DO UPDATE SET n = counters.n + excluded.n`,
 			k.ws, k.hour, k.destination, k.source, k.name, k.state, k.reason, n); err != nil {

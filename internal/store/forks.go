@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
@@ -87,15 +90,12 @@ func insertEach(ctx context.Context, tx *tx, t *table, rows [][]any) error {
 	return nil
 }
 
-// insertUnnest inserts all rows in one round trip.
+// insertUnnest inserts all rows by one statement.
 func insertUnnest(ctx context.Context, tx *tx, t *table, rows [][]any) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	if _, err := tx.exec(ctx, t.unnest, arrays(t, rows)...); err != nil {
-		return fmt.Errorf("insert into %s: %w", t.name, err)
-	}
-	return nil
+	return tx.later(ctx, t.unnest, arrays(t, rows)...)
 }
 
 // arrays turns rows into one typed slice per column.
@@ -186,7 +186,16 @@ type tx struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	direct   map[string]driver.Stmt // SQLite's, of each
+	queued   *pgx.Batch             // PostgreSQL's, of later; nil for SQLite
 	counts   counts                 // what the transaction changes in the book
+}
+
+func newTx(conn *sql.Conn, d *dialect) *tx {
+	t := &tx{conn: conn, prepared: make(map[string]*sql.Stmt), direct: make(map[string]driver.Stmt)}
+	if d.name == postgresDialect.name {
+		t.queued = &pgx.Batch{}
+	}
+	return t
 }
 
 // close closes the statements: those of a connection of one's own are not closed
@@ -202,7 +211,48 @@ func (t *tx) close() {
 	clear(t.direct)
 }
 
+// later runs a statement whose result nobody waits for. PostgreSQL gets it together
+// with those that follow, before the next one that is waited for, in one round trip.
+func (t *tx) later(ctx context.Context, query string, args ...any) error {
+	if t.queued == nil {
+		_, err := t.exec(ctx, query, args...)
+		return err
+	}
+	t.queued.Queue(query, args...)
+	return nil
+}
+
+// flush sends what is queued. The first error ends the transaction: PostgreSQL skips
+// what comes behind it.
+func (t *tx) flush(ctx context.Context) error {
+	if t.queued == nil || t.queued.Len() == 0 {
+		return nil
+	}
+	batch := t.queued
+	t.queued = &pgx.Batch{}
+	return t.conn.Raw(func(c any) error {
+		results := c.(*stdlib.Conn).Conn().SendBatch(ctx, batch)
+		for _, q := range batch.QueuedQueries {
+			if _, err := results.Exec(); err != nil {
+				_ = results.Close()
+				return fmt.Errorf("%s: %w", firstWords(q.SQL), err)
+			}
+		}
+		return results.Close()
+	})
+}
+
+// forget drops what is queued for a transaction that will not be.
+func (t *tx) forget() {
+	if t.queued != nil {
+		t.queued = &pgx.Batch{}
+	}
+}
+
 func (t *tx) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
+	if err := t.flush(ctx); err != nil {
+		return nil, err
+	}
 	if st := t.prepared[query]; st != nil {
 		return st, nil
 	}

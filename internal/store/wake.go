@@ -80,7 +80,7 @@ func (s *Store) notify(ctx context.Context, tx *tx, pending [][]any) error {
 			continue
 		}
 		told[destination] = true
-		if _, err := tx.exec(ctx, `SELECT pg_notify('`+wakeChannel+`', $1)`, strconv.FormatInt(destination, 10)); err != nil {
+		if err := tx.later(ctx, `SELECT pg_notify('`+wakeChannel+`', $1)`, strconv.FormatInt(destination, 10)); err != nil {
 			return fmt.Errorf("notify the other nodes: %w", err)
 		}
 	}

@@ -59,7 +59,7 @@ func (w *writer) connect(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return fmt.Errorf("connect for writing: %w", err)
 	}
-	w.conn, w.tx = conn, &tx{conn: conn, prepared: make(map[string]*sql.Stmt), direct: make(map[string]driver.Stmt)}
+	w.conn, w.tx = conn, newTx(conn, w.s.dialect)
 	return nil
 }
 
@@ -188,12 +188,13 @@ func (w *writer) transact(ctx context.Context, group []*task) (err error) {
 		err = w.tx.flushCounts(ctx)
 	}
 	if err == nil {
-		if _, err = w.tx.exec(ctx, "COMMIT"); err == nil {
+		if err = errors.Join(w.tx.later(ctx, "COMMIT"), w.tx.flush(ctx)); err == nil {
 			w.s.committed(group)
 			return nil
 		}
 		err = fmt.Errorf("commit: %w", err)
 	}
+	w.tx.forget()
 	if _, rollbackErr := w.conn.ExecContext(ctx, "ROLLBACK"); rollbackErr != nil {
 		w.s.log.Warn("rollback failed, connecting again", "error", rollbackErr)
 		w.reconnect(ctx)
