@@ -119,7 +119,7 @@ func TestDecodingIsTolerantButSaysSo(t *testing.T) {
 		{"zero is a value", `{"user_data":{},"custom_data":{"value":0},"data_processing_options":[],"data_processing_options_country":0,"data_processing_options_state":0}`, `{"user_data":{},"custom_data":{"value":0},"data_processing_options":[],"data_processing_options_country":0,"data_processing_options_state":0}`, ""},
 		{"a list inside a text", `{"custom_data":{"content_ids":"[\"sku_1\"]","contents":"[{\"id\":\"1\",\"quantity\":\"2\"}]"}}`, `{"user_data":{},"custom_data":{"content_ids":["sku_1"],"contents":[{"id":"1","quantity":2}]}}`, ""},
 		{"a list for a text", `{"custom_data":{"content_category":["Shoes","Men"]}}`, `{"user_data":{},"custom_data":{"content_category":"Shoes,Men"}}`, ""},
-		{"custom properties never override", `{"custom_data":{"value":1,"custom_properties":{"value":2,"colour":"red"}}}`, `{"user_data":{},"custom_data":{"value":1,"colour":"red"}}`, capi.ProblemDuplicateField},
+		{"custom properties never override (C144)", `{"custom_data":{"value":1,"custom_properties":{"value":2,"colour":"red"}}}`, `{"user_data":{},"custom_data":{"value":1,"colour":"red"}}`, capi.ProblemDuplicateField},
 		{"underscored members", `{"original_event_data":{"_event_name":"Lead","_event_time":1759270000}}`, `{"user_data":{},"original_event_data":{"event_name":"Lead","event_time":1759270000}}`, ""},
 		{"an object for a text", `{"user_data":{"fbc":{"a":1}}}`, `{"user_data":{}}`, capi.ProblemWrongType},
 		{"true for an e-mail", `{"user_data":{"em":[true,"a@example.com"]}}`, `{"user_data":{"em":["a@example.com"]}}`, capi.ProblemWrongType},

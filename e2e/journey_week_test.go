@@ -283,4 +283,27 @@ func (s *school) funnel(t *testing.T) {
 		require.InDelta(t, want.previous, f.Steps[i].OfPrevious, 0.0006)
 		require.InDelta(t, want.first, f.Steps[i].OfFirst, 0.0006)
 	}
+	// And of one who signed: every step, and what Meta was told.
+	var lead struct {
+		Hops   []struct{ What, Detail string }
+		Events []struct {
+			EventName string `json:"event_name"`
+			State     string
+		}
+	}
+	s.get(t, "/v1/leads/"+somebody(0).id, &lead)
+	var names, stages []string
+	for _, e := range lead.Events {
+		require.Equal(t, "sent", e.State)
+		names = append(names, e.EventName)
+	}
+	require.ElementsMatch(t, []string{"Lead", "QualifiedLead", "Purchase"}, names)
+	for _, h := range lead.Hops {
+		if h.What == "stage" {
+			stages = append(stages, h.Detail)
+		}
+	}
+	require.Len(t, stages, 6, "New, Contacted, Qualified, back and forth, Contract: %v", lead.Hops)
+	require.Contains(t, stages[0], "New")
+	require.Contains(t, stages[5], "Contract")
 }

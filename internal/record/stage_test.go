@@ -112,6 +112,7 @@ func TestAStageMakesMetasConversionLeadsEvent(t *testing.T) {
 	require.Len(t, events, 2, "Lead at its receipt, and Purchase")
 }
 
+// Case C208 of the public reports.
 func TestEachEventGoesOncePerLead(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onReceipt, onQualified)
@@ -140,6 +141,7 @@ func TestEachEventGoesOncePerLead(t *testing.T) {
 	require.Zero(t, book.Unexplained())
 }
 
+// Case C212 of the public reports.
 func TestLifecycleAndDealStageTogetherMakeOneEvent(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onQualified, ledger.Rule{Field: "lifecyclestage", Is: "salesqualifiedlead", Event: "QualifiedLead"})
@@ -149,6 +151,7 @@ func TestLifecycleAndDealStageTogetherMakeOneEvent(t *testing.T) {
 	require.Equal(t, ledger.EffectAlreadySent, d.move(t, ledger.StageChange{LeadID: id, Stage: "Qualified"}).Effect)
 }
 
+// Case C213 of the public reports.
 func TestStagesOutOfOrderAreAllSentWithTheirOwnTimes(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onQualified, ledger.Rule{Stage: "Opportunity", Event: "Opportunity"})
@@ -169,6 +172,7 @@ func TestStagesOutOfOrderAreAllSentWithTheirOwnTimes(t *testing.T) {
 	require.Equal(t, "Qualified", moves[0].Stage)
 }
 
+// Case C210 of the public reports.
 func TestARenamedStageKeepsItsRule(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onQualified)
@@ -199,6 +203,7 @@ func TestARenamedStageKeepsItsRule(t *testing.T) {
 	require.Contains(t, findings[0].Explain().Title, "was deleted")
 }
 
+// Case C215 of the public reports.
 func TestALeadWithoutAnIDGoesByItsEmail(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onQualified)
@@ -219,6 +224,7 @@ func TestALeadWithoutAnIDGoesByItsEmail(t *testing.T) {
 	require.Equal(t, got.Lead, d.move(t, ledger.StageChange{Stage: "Lost", Records: []string{"deal:6"}}).Lead)
 }
 
+// Case C217 of the public reports.
 func TestMergedContactsFireOnce(t *testing.T) {
 	t.Parallel()
 	d := newCRMDesk(t, onQualified, onWon)
@@ -250,6 +256,7 @@ func TestWithdrawnConsentWinsInAMerge(t *testing.T) {
 	require.Equal(t, ledger.NoConsent, delivery.Reason)
 }
 
+// Case C218 of the public reports.
 func TestEventIDsAreTheSameInEachRun(t *testing.T) {
 	t.Parallel()
 	ids := map[string]bool{}
@@ -262,6 +269,7 @@ func TestEventIDsAreTheSameInEachRun(t *testing.T) {
 	require.Len(t, ids, 1)
 }
 
+// Case C219 of the public reports.
 func TestAStageBeforeItsLead(t *testing.T) {
 	t.Parallel()
 	created := ago(time.Hour).Truncate(time.Second)
@@ -472,6 +480,40 @@ func TestConditionsAndFields(t *testing.T) {
 	d := newCRMDesk(t, ledger.Rule{Stage: "Won", Event: "Purchase", IfField: "product", IfIs: "B"})
 	require.Equal(t, ledger.EffectCondition, d.move(t, ledger.StageChange{Stage: "Won", Fields: map[string]string{"product": "A"}, Contact: ledger.Contact{Email: "a@example.com"}}).Effect)
 	require.Equal(t, ledger.EffectEvent, d.move(t, ledger.StageChange{Stage: "won", Fields: map[string]string{"Product": "b"}, Contact: ledger.Contact{Email: "a@example.com"}}).Effect)
+}
+
+// Case C176: the same person fills the form in twice.
+func TestTwoIDsOfOnePlatformAreTwoLeads(t *testing.T) {
+	t.Parallel()
+	d := newCRMDesk(t, onReceipt)
+	d.ws.MergeWindow = time.Hour
+	same := func(l *ledger.Lead) { l.Contact.Email = "jane@example.com" }
+	one, two := d.lead(t, same), d.lead(t, same)
+	require.NotEqual(t, one.ID, two.ID)
+	require.False(t, two.Merged)
+	book, err := d.store.Book(t.Context(), store.BookQuery{Workspace: d.ws.ID})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, book.Received, "two Lead events")
+}
+
+// Case C160: the second workspace that hears of a lead loses nothing.
+func TestTwoWorkspacesEachKeepALeadOfTheSameID(t *testing.T) {
+	t.Parallel()
+	d := newCRMDesk(t, onReceipt)
+	first := d.lead(t, nil)
+	applied, err := d.store.ApplyFile(t.Context(), []store.FileWorkspace{
+		{Name: "shop", Destinations: []store.FileDestination{{Kind: "meta", Name: "1", Live: true}}},
+		{Name: "other"},
+	})
+	require.NoError(t, err)
+	master, err := secret.LoadMaster(filepath.Join(t.TempDir(), "master.key"), os.LookupEnv)
+	require.NoError(t, err)
+	d.ws.ID = applied.Workspaces["other"]
+	d.ws.Ring, _ = master.NewRing(d.ws.ID)
+	d.n = 0
+	second := d.lead(t, nil)
+	require.False(t, second.Duplicate)
+	require.NotEqual(t, first.ID, second.ID)
 }
 
 func TestATestLeadIsNeverAnEvent(t *testing.T) {

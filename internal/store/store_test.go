@@ -202,6 +202,7 @@ func TestARepeatIsCountedNotStored(t *testing.T) {
 	})
 }
 
+// Case C200 of the public reports: a page cache serves one id to everybody.
 func TestAnotherPersonUnderTheSameIDIsFlagged(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, b *bench) {
