@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,17 +76,26 @@ where it was; a lead that is there already is not taken twice.`,
 	return cmd
 }
 
-func (i *importer) prepare() error {
-	i.options.Now = time.Now()
-	for _, c := range i.columns {
+// columnsOf reads --column.
+func columnsOf(list []string) (map[string]string, error) {
+	if len(list) == 0 {
+		return nil, nil //nolint:nilnil // no map is needed
+	}
+	columns := make(map[string]string, len(list))
+	for _, c := range list {
 		header, field, ok := strings.Cut(c, "=")
 		if !ok {
-			return wrongUsage("--column is HEADER=FIELD, such as 'E-Mail=email'")
+			return nil, wrongUsage("--column is HEADER=FIELD, such as 'E-Mail=email'")
 		}
-		if i.options.Columns == nil {
-			i.options.Columns = make(map[string]string)
-		}
-		i.options.Columns[header] = field
+		columns[header] = field
+	}
+	return columns, nil
+}
+
+func (i *importer) prepare() (err error) {
+	i.options.Now = time.Now()
+	if i.options.Columns, err = columnsOf(i.columns); err != nil {
+		return err
 	}
 	switch i.dates {
 	case "":
@@ -276,6 +286,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 type progress struct {
 	out   io.Writer
 	size  int64
+	what  string // of lines; "" is leads
 	quiet bool
 	shown bool
 }
@@ -285,7 +296,7 @@ func (p *progress) show(read int64, leads int) {
 		return
 	}
 	p.shown = true
-	fmt.Fprintf(p.out, "\r%3d %%  %d leads", min(read*100/p.size, 100), leads)
+	fmt.Fprintf(p.out, "\r%3d %%  %d %s", min(read*100/p.size, 100), leads, cmp.Or(p.what, "leads"))
 }
 
 func (p *progress) end() {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/capiloop/capiloop/internal/admin"
+	"github.com/capiloop/capiloop/internal/ledger"
 )
 
 func newStages() *cobra.Command {
@@ -38,7 +42,15 @@ rule sends nothing. Rules stand under stages: in the configuration file.`,
 	s.register(cmd)
 	cmd.Flags().StringVar(&workspace, "workspace", "", "workspace (needed where there are several)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(newStagesImport())
 	return cmd
+}
+
+// sortedEffects returns the effects that were counted, the most frequent first.
+func sortedEffects(counts map[ledger.Effect]int) []ledger.Effect {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b ledger.Effect) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
 }
 
 func printStages(out io.Writer, list []admin.Stage) error {

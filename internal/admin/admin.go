@@ -33,8 +33,8 @@ type Config struct {
 	// Account puts together what a CRM is reached with; needed where there are CRMs.
 	Account func(context.Context, *config.Workspace, *config.CRM) crm.Account
 
-	Recorder   LeadRecorder // writes imported leads down
-	Backfiller Backfiller   // nil: there is no running server
+	Recorder   Recorder   // writes imported leads and stage changes down
+	Backfiller Backfiller // nil: there is no running server
 
 	// Reload puts the settings in force anew after something was changed that they
 	// are made of, such as an API key. nil: the caller does so by itself.
@@ -42,6 +42,12 @@ type Config struct {
 
 	RotateMaster func(context.Context) (*Rotation, error) // nil: it cannot be done here
 	URL          func() string                            // by which others reach the server; nil: nobody does
+}
+
+// Recorder writes down what was read from files.
+type Recorder interface {
+	LeadRecorder
+	StageRecorder
 }
 
 // Admin does the actions on a store. It is safe for concurrent use.

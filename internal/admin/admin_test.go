@@ -60,6 +60,10 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 			return err
 		}},
 		"stages": {nobody, func(ctx context.Context, by admin.Actor) error { _, err := w.Stages(ctx, by, shop); return err }},
+		"import stages": {reader, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.ImportStages(ctx, by, shop, "import", nil)
+			return err
+		}},
 		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
 			return err

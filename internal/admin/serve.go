@@ -34,8 +34,9 @@ type request struct {
 	Name    string        `json:"name,omitempty"` // of a key
 	File    string        `json:"file,omitempty"` // of a backup
 	Options DoctorOptions `json:"options,omitzero"`
-	Leads   []ledger.Lead `json:"leads,omitempty"` // of an import
-	Since   time.Time     `json:"since,omitzero"`  // of a backfill
+	Leads   []ledger.Lead `json:"leads,omitempty"`   // of an import
+	Changes []wireChange  `json:"changes,omitempty"` // of an import of stages
+	Since   time.Time     `json:"since,omitzero"`    // of a backfill
 }
 
 // counted is the answer of an action that changes rows.
@@ -74,7 +75,7 @@ func Handler(a Actions, log *slog.Logger) http.Handler {
 	lookRoutes(a, get)
 	actRoutes(a, post)
 	leadRoutes(a, get, post)
-	stageRoutes(a, get)
+	stageRoutes(a, get, post)
 	return mux
 }
 

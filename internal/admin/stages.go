@@ -12,6 +12,8 @@ import (
 type StageActions interface {
 	// Stages lists every stage that the CRMs of a workspace have or had.
 	Stages(ctx context.Context, by Actor, ws string) ([]Stage, error)
+	// ImportStages records stage changes that were read from a file.
+	ImportStages(ctx context.Context, by Actor, ws, source string, changes []ledger.StageChange) (*ImportedStages, error)
 }
 
 // Stage is a stage of a CRM, with what the rules make of it.
@@ -72,8 +74,13 @@ func (c *Client) Stages(ctx context.Context, by Actor, ws string) ([]Stage, erro
 }
 
 // stageRoutes puts the actions on stages on the socket.
-func stageRoutes(a Actions, get func(string, func(context.Context, Actor, string, url.Values) (any, error))) {
+func stageRoutes(a Actions, get func(string, func(context.Context, Actor, string, url.Values) (any, error)),
+	post func(string, func(context.Context, Actor, string, request) (any, error)),
+) {
 	get("/stages", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
 		return a.Stages(ctx, by, ws)
+	})
+	post("/import-stages", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
+		return a.ImportStages(ctx, by, ws, q.Name, fromWire(q.Changes))
 	})
 }

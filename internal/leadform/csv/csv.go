@@ -125,26 +125,34 @@ type file struct {
 }
 
 func open(r io.Reader, o Options) (*file, error) {
-	text, err := decoded(r)
-	if err != nil {
-		return nil, fmt.Errorf("read the file: %w", err)
+	f, header, err := openTable(r, o)
+	if err == nil {
+		err = f.readHeader(header)
 	}
-	f := &file{o: o}
-	delimiter, err := f.delimiter(text)
 	if err != nil {
-		return nil, err
-	}
-	f.records = stdcsv.NewReader(text)
-	f.records.Comma, f.records.LazyQuotes, f.records.FieldsPerRecord = delimiter, true, -1
-	header, err := f.records.Read()
-	if err != nil {
-		return nil, errEmpty
-	}
-	f.sum = sha256.Sum256([]byte(strings.Join(header, "\x00")))
-	if err := f.readHeader(header); err != nil {
 		return nil, err
 	}
 	return f, nil
+}
+
+// openTable reads the first line.
+func openTable(r io.Reader, o Options) (f *file, header []string, err error) {
+	text, err := decoded(r)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the file: %w", err)
+	}
+	f = &file{o: o}
+	delimiter, err := f.delimiter(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	f.records = stdcsv.NewReader(text)
+	f.records.Comma, f.records.LazyQuotes, f.records.FieldsPerRecord = delimiter, true, -1
+	if header, err = f.records.Read(); err != nil {
+		return nil, nil, errEmpty
+	}
+	f.sum = sha256.Sum256([]byte(strings.Join(header, "\x00")))
+	return f, header, nil
 }
 
 var errEmpty = errors.New("the file is empty: its first line names the columns")
@@ -185,29 +193,38 @@ func (f *file) delimiter(text *bufio.Reader) (rune, error) {
 	return best, nil
 }
 
-// next reads a row that comes after the mark.
-func (f *file) next() (Row, error) {
+// record reads the next record that is not empty, and its line.
+func (f *file) record() (record []string, line int, err error) {
 	for {
-		record, err := f.records.Read()
-		if err != nil {
+		if record, err = f.records.Read(); err != nil {
 			if errors.Is(err, io.EOF) {
-				if f.o.After.Line > 0 {
-					return Row{}, ErrChanged
-				}
-				return Row{}, io.EOF
+				return nil, 0, io.EOF
 			}
-			return Row{}, fmt.Errorf("read the file: %w", err)
+			return nil, 0, fmt.Errorf("read the file: %w", err)
 		}
-		line, _ := f.records.FieldPos(0)
+		line, _ = f.records.FieldPos(0)
 		line += f.skipped
 		for i, value := range record {
 			if f.swallowed(value) {
-				return Row{}, fmt.Errorf("line %d, column %d: a quotation mark is opened and not closed, so that the rest of the file cannot be read", line, i+1)
+				return nil, line, fmt.Errorf("line %d, column %d: a quotation mark is opened and not closed, so that the rest of the file cannot be read", line, i+1)
 			}
 			record[i] = readable(value)
 		}
-		if strings.TrimSpace(strings.Join(record, "")) == "" {
-			continue
+		if strings.TrimSpace(strings.Join(record, "")) != "" {
+			return record, line, nil
+		}
+	}
+}
+
+// next reads a row that comes after the mark.
+func (f *file) next() (Row, error) {
+	for {
+		record, line, err := f.record()
+		if err != nil {
+			if errors.Is(err, io.EOF) && f.o.After.Line > 0 {
+				err = ErrChanged
+			}
+			return Row{}, err
 		}
 		own := f.chain(record)
 		row := Row{Mark: Mark{Line: line, Sum: hex.EncodeToString(f.sum[:])}}
