@@ -82,7 +82,7 @@ func (*Platform) Encode(e *capi.Event, r platform.Rules) platform.Encoded {
 	x.Problems = append(x.Problems, e.Validate(r.Locale.Now)...)
 	x.Kept = e.UserData.Keys()
 	x.Person = person(&e.UserData)
-	x.Payload = e.AppendJSON(make([]byte, 0, 1024))
+	x.Payload = e.AppendJSON(make([]byte, 0, 2048)) // 1.6 KB is usual
 	return x
 }
 
