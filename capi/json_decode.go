@@ -254,6 +254,10 @@ func (d *decoder) userField(key, v []byte) error {
 		*plain = d.text(key, v)
 		return nil
 	}
+	if of, ok := digestNames[string(key)]; ok {
+		d.digests(key, v, u.list(of))
+		return nil
+	}
 	if !isNull(v) {
 		d.event.decoded = append(d.event.decoded, Problem{
 			Field: d.path + string(key), Code: ProblemUnknownField, Severity: SeverityWarning,
@@ -352,4 +356,24 @@ func keep(extra *map[string]json.RawMessage, key, value []byte) {
 		*extra = make(map[string]json.RawMessage)
 	}
 	(*extra)[string(key)] = append(json.RawMessage(nil), value...)
+}
+
+// digestNames are what Google's tags call values that are hashed already.
+var digestNames = map[string]Key{
+	"sha256_email_address": KeyEmail, "sha256_phone_number": KeyPhone, "sha256_first_name": KeyFirstName, "sha256_last_name": KeyLastName,
+}
+
+// digests adds hashes to a match key. Under such a name nothing else is taken: hashed once
+// more it would match nobody.
+func (d *decoder) digests(key, v []byte, into *[]string) {
+	for _, text := range d.texts(key, v) {
+		if IsHash(text) {
+			*into = append(*into, text)
+			continue
+		}
+		d.event.decoded = append(d.event.decoded, Problem{
+			Field: d.path + string(key), Code: ProblemWrongType, Severity: SeverityWarning,
+			Reason: "a SHA-256 hash was expected under this name; it was left out", Fix: "send 64 hexadecimal digits, or the plain value as em, ph, fn or ln",
+		})
+	}
 }

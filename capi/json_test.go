@@ -120,6 +120,7 @@ func TestDecodingIsTolerantButSaysSo(t *testing.T) {
 		{"a list inside a text", `{"custom_data":{"content_ids":"[\"sku_1\"]","contents":"[{\"id\":\"1\",\"quantity\":\"2\"}]"}}`, `{"user_data":{},"custom_data":{"content_ids":["sku_1"],"contents":[{"id":"1","quantity":2}]}}`, ""},
 		{"a list for a text", `{"custom_data":{"content_category":["Shoes","Men"]}}`, `{"user_data":{},"custom_data":{"content_category":"Shoes,Men"}}`, ""},
 		{"custom properties never override (C144)", `{"custom_data":{"value":1,"custom_properties":{"value":2,"colour":"red"}}}`, `{"user_data":{},"custom_data":{"value":1,"colour":"red"}}`, capi.ProblemDuplicateField},
+		{"digests under Google's names (C081)", `{"user_data":{"sha256_email_address":"8c87b489ce35cf2e2f39f80e282cb2e804932a56a213983eeeb428407d43b52d","sha256_phone_number":"+1 650"}}`, `{"user_data":{"em":["8c87b489ce35cf2e2f39f80e282cb2e804932a56a213983eeeb428407d43b52d"]}}`, capi.ProblemWrongType},
 		{"underscored members", `{"original_event_data":{"_event_name":"Lead","_event_time":1759270000}}`, `{"user_data":{},"original_event_data":{"event_name":"Lead","event_time":1759270000}}`, ""},
 		{"an object for a text", `{"user_data":{"fbc":{"a":1}}}`, `{"user_data":{}}`, capi.ProblemWrongType},
 		{"true for an e-mail", `{"user_data":{"em":[true,"a@example.com"]}}`, `{"user_data":{"em":["a@example.com"]}}`, capi.ProblemWrongType},

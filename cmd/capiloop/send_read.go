@@ -124,7 +124,7 @@ func eventOf(header, row []string) (json.RawMessage, error) {
 		switch _, err := capi.ParseKeySet(short); {
 		case strings.HasPrefix(name, "custom_data."), slices.Contains(customFields, short):
 			custom[short] = cell
-		case strings.HasPrefix(name, "user_data."), err == nil:
+		case strings.HasPrefix(name, "user_data."), strings.HasPrefix(name, "sha256_"), err == nil:
 			user[short] = cell
 		case slices.Contains(eventFields, name):
 			event[name] = cell

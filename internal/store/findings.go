@@ -40,9 +40,9 @@ const quietFor = 24 * time.Hour
 // held events of which none is left.
 func (s *Store) closeStale(ctx context.Context, now time.Time) error {
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		if _, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND last_at < $2 AND kind IN ($3, $4)`,
+		if _, err := tx.exec(ctx, `UPDATE findings SET fixed_at = $1 WHERE fixed_at = 0 AND last_at < $2 AND kind IN ($3, $4, $5)`,
 			ledger.Micros(now), ledger.Micros(now.Add(-quietFor)),
-			string(ledger.FindingShortCount), string(ledger.FindingDuplicateConflict)); err != nil {
+			string(ledger.FindingShortCount), string(ledger.FindingDuplicateConflict), string(ledger.FindingUnknownPage)); err != nil {
 			return err
 		}
 		return s.closeDecided(ctx, tx, now)
