@@ -16,6 +16,7 @@ type Lead struct {
 	Platform  string // whose ad brought it: meta, google, tiktok, linkedin; "": not known
 	LeadID    string // the platform's own id, as text; "": none
 	DedupeKey string // what recognises the same submission at its source; "": kind and LeadID
+	DedupeToo string // a second one, for what is recognised by the minute; "": none
 	Origin    Origin
 	Clicks    Clicks
 	PageURL   string // page of the form, without personal parameters

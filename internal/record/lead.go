@@ -88,8 +88,10 @@ func identities(ring *secret.Ring, l *ledger.Lead) [][]byte {
 	if l.LeadID != "" {
 		ids = append(ids, ring.Index("lead/"+l.Platform, l.LeadID))
 	}
-	if l.DedupeKey != "" {
-		ids = append(ids, ring.Index("submission/"+l.Kind+"/"+l.Source, l.DedupeKey))
+	for _, key := range []string{l.DedupeKey, l.DedupeToo} {
+		if key != "" {
+			ids = append(ids, ring.Index("submission/"+l.Kind+"/"+l.Source, key))
+		}
 	}
 	return ids
 }

@@ -61,7 +61,11 @@ func read(tree *node, r leadform.Request, s leadform.Source, now time.Time) ledg
 	l.Origin.FormID, l.Origin.FormName = leadform.Clean(rd.sub.form), leadform.Clean(rd.sub.formName)
 	l.Test = isYes(rd.test)
 	l.History = l.CreatedAt.Before(s.CreatedAt.Truncate(time.Second).Add(-clockDoubt))
-	l.DedupeKey = dedupeKey(&l, leadform.Clean(rd.sub.id), s.Country, now)
+	submission := leadform.Clean(rd.sub.id)
+	l.DedupeKey = dedupeKey(&l, submission, s.Country, now)
+	if submission == "" { // a double click may lie on both sides of a minute's end
+		l.DedupeToo = "half " + dedupeKey(&l, submission, s.Country, now.Add(30*time.Second))
+	}
 	return l
 }
 

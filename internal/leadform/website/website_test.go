@@ -184,6 +184,20 @@ func TestADoubleClickIsOneLeadAndAnotherEnquiryIsAnother(t *testing.T) {
 	require.NotContains(t, post(`{"email":"a@example.com"}`, now), "example")
 }
 
+func TestADoubleClickAtTheEndOfAMinute(t *testing.T) {
+	t.Parallel()
+	end := now.Truncate(time.Minute).Add(59 * time.Second)
+	keys := func(at time.Time) ledger.Lead {
+		got := website.Kind{}.Receive(browser("application/json", `{"email":"a@example.com"}`), source(), at)
+		require.Len(t, got.Leads, 1)
+		return got.Leads[0]
+	}
+	first, second := keys(end), keys(end.Add(3*time.Second))
+	require.NotEqual(t, first.DedupeKey, second.DedupeKey)
+	require.Equal(t, first.DedupeToo, second.DedupeToo)
+	require.NotEqual(t, first.DedupeToo, keys(end.Add(2*time.Minute)).DedupeToo)
+}
+
 func TestMultipart(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
