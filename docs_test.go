@@ -166,6 +166,14 @@ func TestCommandsInThePagesExist(t *testing.T) {
 					help[name] = string(text)
 				}
 				rest, _, _ = strings.Cut(rest, " #")
+				if sub := subcommand(help[name], rest); sub != "" {
+					name += " " + sub
+					if help[name] == "" {
+						text, err := exec.CommandContext(t.Context(), binary, append(strings.Fields(name), "--help")...).CombinedOutput()
+						require.NoError(t, err, string(text))
+						help[name] = string(text)
+					}
+				}
 				for _, f := range flagPattern.FindAllStringSubmatch(rest, -1) {
 					require.Regexp(t, f[1]+`\b[^-]`, help[name], "%s: capiloop %s has no flag %s", path, name, f[1])
 				}
@@ -173,6 +181,23 @@ func TestCommandsInThePagesExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(help), 5)
+}
+
+// subcommand returns the first word of what follows a command, if the command's help has
+// it as one of its own commands.
+func subcommand(help, rest string) string {
+	_, list, ok := strings.Cut(help, "Available Commands:")
+	words := strings.Fields(rest)
+	if !ok || len(words) == 0 {
+		return ""
+	}
+	list, _, _ = strings.Cut(list, "\n\n")
+	for line := range strings.Lines(list) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == words[0] {
+			return words[0]
+		}
+	}
+	return ""
 }
 
 // commands are the lines of a page that show a command of ours.
