@@ -42,7 +42,7 @@ rule sends nothing. Rules stand under stages: in the configuration file.`,
 	s.register(cmd)
 	cmd.Flags().StringVar(&workspace, "workspace", "", "workspace (needed where there are several)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(newStagesImport())
+	cmd.AddCommand(newStagesImport(), newStagesDryRun())
 	return cmd
 }
 

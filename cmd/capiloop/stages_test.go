@@ -94,6 +94,17 @@ func TestStagesFromAFileAndWhatComesOfThem(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(d.fine("funnel", "--json")), &f))
 	require.EqualValues(t, 1, f.Steps[2].Count)
 
+	out = d.fine("stages", "dry-run", "--days", "30")
+	require.Contains(t, out, "The last 30 days: 2 leads, 4 stage changes. Nothing was written, nothing was sent.\n")
+	require.Contains(t, out, "\nPurchase\n       1  would be sent\n       1  of these with a value\n          keys: em 1, lead_id 1\n")
+	require.Contains(t, out, "       1  moves to Visit (deals) have no rule\n")
+	rules := d.write("rules.yaml", "- {stage: Visit, event: Schedule}\n- {stage: Won, event: Purchase}\n")
+	out = d.fine("stages", "dry-run", "--rules", rules)
+	require.Regexp(t, `\n +0 +1 +Schedule\n +1 +1 +Purchase\n +2 +0 +Lead\n +2 +0 +QualifiedLead\n`, out)
+	var tried admin.DryRun
+	require.NoError(t, json.Unmarshal([]byte(d.fine("stages", "dry-run", "--json", "--rules", rules)), &tried))
+	require.Equal(t, "Schedule", tried.Changes[0].Event)
+
 	out = d.fine("lead", "1234567890123001")
 	require.Contains(t, out, "to Won, told by deals. An event was made of it.")
 	require.Regexp(t, `Purchase .* sandbox +waiting`, out)
@@ -108,6 +119,7 @@ func TestWrongUsageOfStages(t *testing.T) {
 		{"stages", "import", "x.csv", "--timezone", "Moon"},
 		{"stages", "import", "x.csv", "--column", "Stage"},
 		{"stages", "exprt"},
+		{"stages", "dry-run", "--rules", "x.yaml", "--workspace", "nobody"},
 	} {
 		code, _, errOut := d.run(args...)
 		require.Equal(t, exitUsage, code, "%v: %s", args, errOut)

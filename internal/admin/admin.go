@@ -44,10 +44,11 @@ type Config struct {
 	URL          func() string                            // by which others reach the server; nil: nobody does
 }
 
-// Recorder writes down what was read from files.
+// Recorder writes down what was read from files, and looks at what it would write.
 type Recorder interface {
 	LeadRecorder
 	StageRecorder
+	PastRecorder
 }
 
 // Admin does the actions on a store. It is safe for concurrent use.

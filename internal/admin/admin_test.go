@@ -64,6 +64,10 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 			_, err := w.ImportStages(ctx, by, shop, "import", nil)
 			return err
 		}},
+		"dry run": {reader, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.DryRun(ctx, by, shop, admin.DryRunQuery{})
+			return err
+		}},
 		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
 			return err

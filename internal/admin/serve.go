@@ -36,7 +36,8 @@ type request struct {
 	Options DoctorOptions `json:"options,omitzero"`
 	Leads   []ledger.Lead `json:"leads,omitempty"`   // of an import
 	Changes []wireChange  `json:"changes,omitempty"` // of an import of stages
-	Since   time.Time     `json:"since,omitzero"`    // of a backfill
+	DryRun  DryRunQuery   `json:"dry_run,omitzero"`
+	Since   time.Time     `json:"since,omitzero"` // of a backfill
 }
 
 // counted is the answer of an action that changes rows.

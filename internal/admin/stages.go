@@ -14,6 +14,8 @@ type StageActions interface {
 	Stages(ctx context.Context, by Actor, ws string) ([]Stage, error)
 	// ImportStages records stage changes that were read from a file.
 	ImportStages(ctx context.Context, by Actor, ws, source string, changes []ledger.StageChange) (*ImportedStages, error)
+	// DryRun tells what rules would have sent of what is recorded.
+	DryRun(ctx context.Context, by Actor, ws string, q DryRunQuery) (*DryRun, error)
 }
 
 // Stage is a stage of a CRM, with what the rules make of it.
@@ -82,5 +84,8 @@ func stageRoutes(a Actions, get func(string, func(context.Context, Actor, string
 	})
 	post("/import-stages", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
 		return a.ImportStages(ctx, by, ws, q.Name, fromWire(q.Changes))
+	})
+	post("/dry-run", func(ctx context.Context, by Actor, ws string, q request) (any, error) {
+		return a.DryRun(ctx, by, ws, q.DryRun)
 	})
 }
