@@ -110,6 +110,7 @@ const (
 	Refused     Code = "not_allowed"
 	Conflict    Code = "conflict"
 	Unavailable Code = "unavailable"
+	Gone        Code = "gone"
 	NoKey       Code = "unauthorized"
 )
 
@@ -139,6 +140,8 @@ func (e *Error) Status() int {
 		return http.StatusForbidden
 	case Conflict:
 		return http.StatusConflict
+	case Gone:
+		return http.StatusGone
 	case Unavailable:
 		return http.StatusServiceUnavailable
 	default:

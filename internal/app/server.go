@@ -73,6 +73,11 @@ func (a *App) routes(w *webServer) (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", healthz)
 	mux.Handle("GET /readyz", &readyz{store: a.store, clock: a.o.Clock})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics, promhttp.HandlerOpts{}))
+	marks, err := web.NewMarks(web.MarksConfig{Actions: a.admin, Address: intake.Caller(a.o.File.TrustedProxies), Log: a.log})
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/m/", marks)
 	if !a.o.Pages {
 		mux.HandleFunc("GET /{$}", a.welcome)
 		return machinesFirst(in, mux), nil

@@ -19,6 +19,10 @@ type Account struct {
 	Country   string // of the workspace, the default for phones
 	Currency  string
 	Options   secret.Options
+	// Marks says that people are to mark leads by links in the message, for the kinds that
+	// are messages; MarkURL makes a lead's link, nil where nobody could reach it.
+	Marks   bool
+	MarkURL func(lead ledger.ID) string
 	// SaveOption keeps a setting that the CRM has renewed, such as an OAuth refresh
 	// token that turns with each use; nil where nothing can be kept.
 	SaveOption func(ctx context.Context, name string, value secret.Secret) error

@@ -34,6 +34,9 @@ func newPeers(trusted []netip.Prefix) peers {
 	return p
 }
 
+// Caller returns what tells who is calling, for what else is served to strangers.
+func Caller(trusted []netip.Prefix) func(*http.Request) netip.Addr { return newPeers(trusted).of }
+
 // of returns the caller's address; the zero one if it cannot be told.
 func (p peers) of(r *http.Request) netip.Addr {
 	direct, err := netip.ParseAddrPort(r.RemoteAddr)

@@ -13,6 +13,7 @@ const (
 	EffectCondition   Effect = "condition"    // a rule is for it, but its condition does not hold
 	EffectHistory     Effect = "history"      // it happened before the connection
 	EffectTest        Effect = "test"         // a test lead's
+	EffectUndone      Effect = "undone"       // taken back by who made it
 )
 
 var effects = map[Effect]string{
@@ -22,6 +23,7 @@ var effects = map[Effect]string{
 	EffectCondition:   "Nothing was sent: the condition of its rule does not hold.",
 	EffectHistory:     "Nothing was sent: it happened before the CRM was connected.",
 	EffectTest:        "Nothing was sent: it is a test lead.",
+	EffectUndone:      "Nothing was sent: it was taken back before its events left.",
 }
 
 // Sentence says the effect in words for people.

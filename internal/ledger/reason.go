@@ -43,6 +43,7 @@ const (
 	Cleared        Reason = "contact_cleared"
 	OtherPlatform  Reason = "other_platform"
 	SequenceBroken Reason = "sequence_broken" // after: the event before it was not sent
+	Undone         Reason = "mark_undone"     // a mark that was taken back within its ten minutes
 
 	// failed.
 	Expired     Reason = "expired"
@@ -84,6 +85,7 @@ var sentences = map[Reason]string{
 	Cleared:        "Not sent, because the person's data was cleared before it could go.",
 	OtherPlatform:  "Not sent, because the lead came from another platform's ad, or from none.",
 	SequenceBroken: "Not sent, because the event that had to go before it was not sent.",
+	Undone:         "Not sent, because who marked the lead took that back.",
 	WasRemoved:     "Not sent, because its destination was removed and a person confirmed it.",
 
 	Expired: "Too late: the destination takes events only for a few days after they happened.",

@@ -45,6 +45,7 @@ type StageChange struct {
 	Thin bool   `json:"thin"` // Contact, LeadID and Amount must be read from the CRM
 
 	// Whose move it is: any of these. The first that is known wins.
+	Lead       ID        `json:"lead,omitzero"`      // our own, of who has it from us; then nobody else is looked for
 	LeadID     string    `json:"lead_id,omitempty"`  // of the ad platform, out of the CRM's custom field, or ours
 	Platform   string    `json:"platform,omitempty"` // of LeadID; "": whichever has it
 	Records    []string  `json:"records,omitempty"`  // the CRM's, the most specific first: "deal:9001", "contact:51"
@@ -67,6 +68,8 @@ type StageChange struct {
 	Amount   string            `json:"amount,omitempty"`   // decimal, with a point; "": none
 	Currency string            `json:"currency,omitempty"` // ISO 4217; "": the account's or the workspace's
 	Fields   map[string]string `json:"-"`                  // further fields, for rules with a condition
+
+	NotBefore time.Time `json:"not_before,omitzero"` // its events wait until then, and it may be taken back
 
 	History bool `json:"history,omitempty"` // it happened before the CRM was connected
 	Test    bool `json:"test,omitempty"`

@@ -216,6 +216,13 @@ func page(m Message) string {
 	if len(m.Fields) > 0 {
 		b.WriteString("</table>\n")
 	}
+	if len(m.Answers) > 0 {
+		b.WriteString("<p>" + html(m.Ask) + "</p>\n<p>")
+		for _, a := range m.Answers {
+			b.WriteString(`<a href="` + html(a.URL) + `" style="display:inline-block;margin:0 8px 8px 0;padding:12px 20px;border:1px solid #1f5fbf;border-radius:6px;font-weight:bold;text-decoration:none">` + html(a.Label) + "</a>\n")
+		}
+		b.WriteString("</p>\n")
+	}
 	b.WriteString("</body></html>\n")
 	return b.String()
 }

@@ -26,7 +26,12 @@ type Message struct {
 	Subject string // one line
 	Text    string // comes before the fields; may be empty
 	Fields  []Field
+	Ask     string // a question, which the answers follow; one line
+	Answers []Link // each a button where the channel has such
 }
+
+// Link is an answer that opens an address.
+type Link struct{ Label, URL string }
 
 // Field is one line of a message: what it is about and what it says.
 type Field struct {
@@ -80,6 +85,12 @@ func plain(m Message) string {
 		}
 		b.WriteString("\n")
 	}
+	if len(m.Answers) > 0 {
+		b.WriteString("\n" + m.Ask + "\n")
+	}
+	for _, a := range m.Answers {
+		b.WriteString(a.Label + ": " + a.URL + "\n")
+	}
 	return b.String()
 }
 
@@ -88,6 +99,9 @@ func scrub(words string, m Message, secrets ...string) string {
 	hide := secrets
 	for _, f := range m.Fields {
 		hide = append(hide, f.Value)
+	}
+	for _, a := range m.Answers {
+		hide = append(hide, a.URL)
 	}
 	hide = append(hide, m.Subject)
 	for _, h := range hide {

@@ -100,6 +100,15 @@ func slackBody(m Message) []byte {
 		}
 		b.WriteString(text + value + "\n")
 	}
+	// Links in the text: a button of Slack's blocks would ask the webhook's app, too, which
+	// does not listen, and programs that take Slack's messages do not know them.
+	if len(m.Answers) > 0 {
+		list := make([]string, len(m.Answers))
+		for i, a := range m.Answers {
+			list[i] = "<" + slackEscape(a.URL) + "|" + slackEscape(a.Label) + ">"
+		}
+		b.WriteString("*" + slackEscape(m.Ask) + "* " + strings.Join(list, " · ") + "\n")
+	}
 	return encode(map[string]any{"text": strings.TrimSuffix(b.String(), "\n"), "unfurl_links": false})
 }
 

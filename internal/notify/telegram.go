@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -114,7 +115,13 @@ func (t *Telegram) outcome(r reply, m Message) ledger.Outcome {
 // clickable by itself and knows no tel: links.
 func (t *Telegram) body(m Message) []byte {
 	subject := line(m.Subject, 250)
-	left := telegramText - utf16(subject)
+	buttons := telegramButtons(m.Answers)
+	left := telegramText - utf16(subject) - utf16(m.Ask)
+	for _, a := range m.Answers {
+		if buttons == nil {
+			left -= utf16(a.Label) + utf16(a.URL) + 3
+		}
+	}
 	var b strings.Builder
 	b.WriteString("<b>" + html(subject) + "</b>\n")
 	if m.Text != "" {
@@ -134,10 +141,35 @@ func (t *Telegram) body(m Message) []byte {
 		}
 		b.WriteString("<b>" + html(f.Label) + ":</b> " + text + "\n")
 	}
-	return encode(map[string]any{
-		"chat_id": t.config.ChatID, "text": strings.TrimSuffix(b.String(), "\n"), "parse_mode": "HTML",
-		"link_preview_options": map[string]bool{"is_disabled": true},
-	})
+	body := map[string]any{
+		"chat_id": t.config.ChatID, "parse_mode": "HTML", "link_preview_options": map[string]bool{"is_disabled": true},
+	}
+	if len(m.Answers) > 0 {
+		b.WriteString("<b>" + html(m.Ask) + "</b>\n")
+	}
+	if buttons != nil {
+		body["reply_markup"] = map[string]any{"inline_keyboard": [][]map[string]string{buttons}}
+	} else {
+		for _, a := range m.Answers {
+			b.WriteString(html(a.Label) + ": " + html(a.URL) + "\n")
+		}
+	}
+	body["text"] = strings.TrimSuffix(b.String(), "\n")
+	return encode(body)
+}
+
+// telegramButtons puts answers under the message. Telegram refuses the whole message if
+// it does not like a button's address, such as one of this machine: then there are none.
+func telegramButtons(list []Link) []map[string]string {
+	var buttons []map[string]string
+	for _, a := range list {
+		u, err := url.Parse(a.URL)
+		if err != nil || u.Scheme != "https" || !strings.Contains(u.Hostname(), ".") || u.Port() != "" {
+			return nil
+		}
+		buttons = append(buttons, map[string]string{"text": a.Label, "url": a.URL})
+	}
+	return buttons
 }
 
 // html escapes as Telegram's HTML and that of mails want it.

@@ -28,7 +28,11 @@ func (r *Recorder) decide(ws *config.Workspace, m mover, c *ledger.StageChange, 
 	if lead.Test || c.Test {
 		return store.StageDecision{Effect: ledger.EffectTest}, nil
 	}
-	rules, unmet := matching(ws.Rules, m.source, c, f.Stages)
+	stages := f.Stages
+	if m.kind == ledger.KindMark { // not what happened to be used so far: Bad is passed by nobody
+		stages = ledger.MarkStages()
+	}
+	rules, unmet := matching(ws.Rules, m.source, c, stages)
 	history := isHistory(c, lead)
 	d := store.StageDecision{Effect: ledger.EffectNoRule}
 	if unmet {
@@ -39,13 +43,13 @@ func (r *Recorder) decide(ws *config.Workspace, m mover, c *ledger.StageChange, 
 	}
 	o := &occasion{
 		ws: ws, lead: lead, root: f.Root, metaID: f.MetaID, denied: f.Denied, withdrawn: j.withdrawn, source: m.source,
-		crm: crmName(m), at: c.At, now: j.now, amount: c.Amount, currency: c.Currency,
+		crm: crmName(m), at: c.At, now: j.now, amount: c.Amount, currency: c.Currency, notBefore: c.NotBefore,
 		wrapped: f.Lead.Wrapped,
 	}
 	fired := slices.Clone(f.Fired)
 	for _, rule := range rules {
 		if rule.Skipped && !history && !lead.History {
-			for _, before := range jumpedOver(ws.Rules, rule, m.source, c, f.Stages) {
+			for _, before := range jumpedOver(ws.Rules, rule, m.source, c, stages) {
 				if err := r.fire(o, before, c, history, j, f, &fired, &d); err != nil {
 					return d, err
 				}

@@ -43,6 +43,7 @@ type occasion struct {
 	amount    string
 	currency  string
 	held      ledger.Reason // the guard's
+	notBefore time.Time     // its events wait until then
 	wrapped   []byte        // the lead's key; nil: it was cleared
 }
 
@@ -93,7 +94,9 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		case o.held != ledger.None:
 			d.State, d.Reason = ledger.Held, o.held
 		case sequence:
-			d.State, d.Reason = ledger.Held, ledger.Sequence
+			d.State, d.Reason, d.DueAt = ledger.Held, ledger.Sequence, o.notBefore
+		default:
+			d.DueAt = o.notBefore
 		}
 		if len(d.Payload) > 0 && o.wrapped != nil {
 			sealed, err := o.ws.Ring.SealCopy(int64(o.lead.ID), int64(d.ID), o.wrapped, d.Payload)

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -88,6 +89,9 @@ func (r *Recorder) stage(ctx context.Context, ws *config.Workspace, m mover, c *
 	g, err := r.guard(ctx, ws, m.source, c, now)
 	if err != nil {
 		return StageResult{}, err
+	}
+	if m.kind == ledger.KindMark {
+		g.most = math.MaxInt // one lead at a time, by hand, and can be taken back
 	}
 	lead, p := newLeadOf(ws, m, c, r.c.IDs.Next())
 	if err := r.withdrawn(ctx, ws, lead, p); err != nil {

@@ -133,7 +133,7 @@ func (s *Store) changeStage(ctx context.Context, tx *tx, w *StageWrite) (out Sta
 		tx.counts.beside(w.Workspace, w.ID.Time(), 0, w.Source, c.Stage, ledger.History)
 	case ledger.EffectAlreadySent:
 		tx.counts.beside(w.Workspace, w.ID.Time(), 0, w.Source, c.Stage, ledger.AlreadySent)
-	case ledger.EffectEvent, ledger.EffectNoRule, ledger.EffectCondition, ledger.EffectTest:
+	case ledger.EffectEvent, ledger.EffectNoRule, ledger.EffectCondition, ledger.EffectTest, ledger.EffectUndone:
 	}
 	out.Events, wake, err = s.insertLeadEvents(ctx, tx, facts.Root, w.ID, decision.Events)
 	return out, wake, err
@@ -144,7 +144,7 @@ func (s *Store) changeStage(ctx context.Context, tx *tx, w *StageWrite) (out Sta
 func toldBefore(ctx context.Context, tx *tx, w *StageWrite, out *StageRecorded) error {
 	c := w.Change
 	second := c.At.Truncate(time.Second)
-	err := tx.row(ctx, `SELECT id, effect FROM stage_changes WHERE lead = $1 AND at >= $2 AND at < $3 AND source = $4 AND field = $5 AND pipeline = $6 AND stage = $7 AND deal = $8`,
+	err := tx.row(ctx, `SELECT id, effect FROM stage_changes WHERE lead = $1 AND at >= $2 AND at < $3 AND source = $4 AND field = $5 AND pipeline = $6 AND stage = $7 AND deal = $8 AND effect <> 'undone'`,
 		[]any{int64(out.Lead), ledger.Micros(second), ledger.Micros(second.Add(time.Second)), w.Source, c.Field, c.Pipeline, c.Stage, c.DealID}, &out.ID, &out.Effect)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
@@ -197,6 +197,13 @@ func (s *Store) findLead(ctx context.Context, tx *tx, w *StageWrite) (ledger.ID,
 			return 0, nil
 		}
 		return ledger.ID(id), err
+	}
+	if w.Change.Lead != 0 {
+		id, err := one(`SELECT id FROM leads WHERE id = $1 AND ws = $2`, int64(w.Change.Lead), w.Workspace)
+		if id == 0 && err == nil {
+			err = ErrNotFound
+		}
+		return id, err
 	}
 	for _, hash := range w.IDs {
 		if id, err := one(`SELECT lead FROM lead_ids WHERE ws = $1 AND hash = $2`, w.Workspace, hash); id != 0 || err != nil {
@@ -377,6 +384,11 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 				int64(d.ID), d.Destination, int64(lead), e.After); err != nil {
 				return nil, err
 			}
+			// What goes before it may be sent already.
+			if err := s.advance(ctx, tx, d.Destination); err != nil {
+				return nil, err
+			}
+			wake = append(wake, d.Destination)
 		case d.State == ledger.Held && slices.Contains(guarded, d.Reason):
 			f := ledger.Finding{Workspace: e.Event.Workspace, Kind: ledger.FindingGuard, Subject: e.Event.Source, Evidence: string(d.Reason), At: e.Event.ID.Time()}
 			if err := raise(ctx, tx, f); err != nil {

@@ -94,11 +94,11 @@ func clockCaughtUp(ctx context.Context, tx *tx, destination int64, released []le
 }
 
 // unpark puts parked rows back into the lane, with a clean slate: doubts that a
-// person has settled are forgotten.
+// person has settled are forgotten. What waited for another event still keeps its own time.
 func unpark(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) error {
 	for _, r := range rows {
 		_, err := tx.exec(ctx, `UPDATE pending SET priority = (SELECT priority FROM deliveries WHERE deliveries.id = pending.id),
-			held = '', due_at = 0, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
+			held = '', due_at = CASE WHEN held = 'sequence' THEN due_at ELSE 0 END, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
 		if err != nil {
 			return fmt.Errorf("release a row: %w", err)
 		}

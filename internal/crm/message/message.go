@@ -28,6 +28,9 @@ const (
 	Telegram = "telegram"
 )
 
+// Marks is the option that switches the links on or off by which a lead is marked.
+const Marks = "marks"
+
 // CRM is one of the three kinds.
 type CRM struct {
 	kind   string
@@ -47,6 +50,7 @@ func NewTelegram() *CRM { return &CRM{Telegram, crm.NewCaller()} }
 func (c *CRM) Options() []crm.Option {
 	zone := crm.Option{Name: "timezone", Help: "zone of the times in the message, such as Asia/Almaty; UTC if not given"}
 	private := crm.Option{Name: "allow_private", Help: "true lets url lead into a private network"}
+	marks := crm.Option{Name: Marks, Help: "true puts links into each message by which people mark the lead: good, bad, booked, sold; if not given, as soon as a rule under stages is for one of these; needs public_url"}
 	switch c.kind {
 	case Email:
 		return []crm.Option{
@@ -55,19 +59,19 @@ func (c *CRM) Options() []crm.Option {
 			{Name: "password", Type: crm.SecretText, Help: "password at the mail server"},
 			{Name: "from", Required: true, Help: "sender: Leads <leads@example.com>"},
 			{Name: "to", Type: crm.List, Required: true, Help: "addresses of those who get each lead"},
-			zone,
+			zone, marks,
 		}
 	case Slack:
 		return []crm.Option{
 			{Name: "url", Type: crm.SecretText, Required: true, Help: "address of an incoming webhook of the Slack channel"},
-			zone, private,
+			zone, marks, private,
 		}
 	}
 	return []crm.Option{
 		{Name: "token", Type: crm.SecretText, Required: true, Help: "token of the bot, from @BotFather"},
 		{Name: "chat_id", Required: true, Help: "chat that the bot writes to; a group's number begins with -"},
 		{Name: "url", Help: "base address of the Bot API, if it is not Telegram's own"},
-		zone, private,
+		zone, marks, private,
 	}
 }
 
@@ -109,6 +113,12 @@ func (c *CRM) Check(ctx context.Context, a crm.Account, _ bool) []crm.Check {
 		checks = append(checks, crm.Check{
 			Name: "timezone", Warning: true, Sentence: "There is no time zone " + zone + "; times are in UTC.",
 			NextStep: "Use a name such as Europe/Paris.",
+		})
+	}
+	if a.Marks && a.MarkURL == nil {
+		checks = append(checks, crm.Check{
+			Name: "marks", Warning: true, Sentence: "Messages carry no links to mark a lead by: nobody could open them, for public_url is not set.",
+			NextStep: "Set public_url to the address by which this server is reached from outside, or marks: false for this connection.",
 		})
 	}
 	o := scrubbed(channel.Check(ctx), crm.Private(a, nil))

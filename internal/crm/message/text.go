@@ -57,7 +57,20 @@ func Message(a crm.Account, l *ledger.Lead) notify.Message {
 	origin(l, add)
 	add("Came", came(a, l.CreatedAt), "")
 	add("Lead id", crm.Key(l), "")
+	if a.MarkURL != nil && !l.Test {
+		m.Ask, m.Answers = "What became of it?", answers(a.MarkURL(l.ID))
+	}
 	return m
+}
+
+// answers are the choices with a link each. They open a page that asks once more, so that
+// a program which opens links marks nothing.
+func answers(link string) []notify.Link {
+	list := make([]notify.Link, 0, len(ledger.Choices()))
+	for _, c := range ledger.Choices() {
+		list = append(list, notify.Link{Label: c.Stage(), URL: link + "?c=" + string(c)})
+	}
+	return list
 }
 
 func origin(l *ledger.Lead, add func(label, text, link string)) {
