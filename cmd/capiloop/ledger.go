@@ -60,4 +60,7 @@ func printBook(out io.Writer, b *admin.Ledger) {
 	}
 	fmt.Fprintf(out, "Beside the book: %d duplicates counted once, %d of them for another person; %d rejected at the door.\n",
 		b.Beside.Duplicates, b.Beside.DuplicateConflicts, b.Beside.Rejected)
+	if b.Beside.History+b.Beside.AlreadySent > 0 {
+		fmt.Fprintf(out, "Of stage changes: %d lay before the connection; %d repeated what went before.\n", b.Beside.History, b.Beside.AlreadySent)
+	}
 }
