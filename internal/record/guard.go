@@ -43,7 +43,7 @@ func (r *Recorder) guard(ctx context.Context, ws *config.Workspace, source strin
 				continue
 			}
 			currency := c.Currency
-			median, known, err := r.c.Store.UsualAmount(ctx, ws.ID, rule.Event, currency)
+			median, known, err := r.c.Store.UsualAmount(ctx, ws.ID, rule.Event, currency, now)
 			if err != nil {
 				return g, err
 			}

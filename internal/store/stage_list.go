@@ -125,12 +125,12 @@ func (s *Store) Norm(ctx context.Context, ws int64, source string, now time.Time
 }
 
 // UsualAmount returns the median of the last amounts of an event of a workspace in a
-// currency; known is false while there are fewer than ten.
-func (s *Store) UsualAmount(ctx context.Context, ws int64, event, currency string) (median float64, known bool, err error) {
-	const last, enough = 100, 10
+// currency, of the last half year; known is false while there are fewer than ten.
+func (s *Store) UsualAmount(ctx context.Context, ws int64, event, currency string, now time.Time) (median float64, known bool, err error) {
+	const last, enough, span = 100, 10, 182 * 24 * time.Hour
 	rows, err := s.read.QueryContext(ctx, `SELECT CAST(c.amount AS double precision) FROM stage_changes c JOIN fired f ON f.change = c.id AND f.lead = c.lead
-		WHERE c.ws = $1 AND f.name = $2 AND c.currency = $3 AND c.amount <> '' AND c.effect = $4 ORDER BY c.id DESC LIMIT $5`,
-		ws, event, currency, string(ledger.EffectEvent), last)
+		WHERE c.ws = $1 AND f.name = $2 AND c.currency = $3 AND c.amount <> '' AND c.effect = $4 AND c.id > $6 ORDER BY c.id DESC LIMIT $5`,
+		ws, event, currency, string(ledger.EffectEvent), last, int64(ledger.IDAt(now.Add(-span))))
 	list, err := collect(rows, err, func(row scanner) (v float64, err error) {
 		err = row.Scan(&v)
 		return v, err
