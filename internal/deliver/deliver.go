@@ -74,6 +74,7 @@ func New(c Config) *Deliverer {
 func (d *Deliverer) Run(ctx context.Context) error {
 	var lanes sync.WaitGroup
 	running := make(map[int64]bool)
+	lanes.Go(func() { d.remind(ctx) })
 	for ctx.Err() == nil {
 		for _, ds := range d.settings.Get().Datasets() {
 			id := ds.ID

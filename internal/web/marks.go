@@ -100,7 +100,7 @@ type markPage struct {
 	First    *markChoice
 	Rest     []markChoice
 	RestHead string
-	Other    string // address of the page with all choices
+	Other    string // address of the page with all choices; a proxy may put it under a path
 }
 
 // markUndo is a mark that was made; ID is "" where it cannot be taken back.
@@ -143,7 +143,7 @@ func (m *Marks) act(w http.ResponseWriter, r *http.Request) {
 		m.failed(w, r, err)
 		return
 	}
-	m.show(w, http.StatusOK, m.outcome(done, r.PathValue("token")))
+	m.show(w, http.StatusOK, m.outcome(done))
 }
 
 // choose is the page with the choices; the preselected one comes first.
@@ -194,7 +194,7 @@ func (m *Marks) choice(v *admin.MarkView, c ledger.Choice) markChoice {
 }
 
 // outcome is the page after something was done.
-func (m *Marks) outcome(d *admin.Marked, token string) *markPage {
+func (m *Marks) outcome(d *admin.Marked) *markPage {
 	if d.Outcome == admin.MarkBadMoney {
 		p := m.choose(d.MarkView, d.Mark.Choice)
 		if p.First != nil {
@@ -202,7 +202,7 @@ func (m *Marks) outcome(d *admin.Marked, token string) *markPage {
 		}
 		return p
 	}
-	p := &markPage{Lead: m.lead(d.MarkView), Other: "/m/" + token}
+	p := &markPage{Lead: m.lead(d.MarkView), Other: "?"}
 	p.Head = m.words.say("mark."+string(d.Outcome)+".head", m.what(d.Mark))
 	p.Text = []string{m.words.say("mark." + string(d.Outcome) + ".text")}
 	switch {

@@ -110,7 +110,7 @@ func TestAFormMarksAndUndoes(t *testing.T) {
 	require.Contains(t, body, "<h1>Marked as Sold, 1,240.50 EUR</h1>")
 	require.Contains(t, body, "You can undo it until 15:15.")
 	require.Contains(t, body, `name="undo" value="0d1zk30000000"`)
-	require.Contains(t, body, `href="/m/abc"`)
+	require.Contains(t, body, `href="?"`)
 
 	m.done = &admin.Marked{MarkView: seen(), Outcome: admin.MarkUndone, Mark: sold}
 	require.Contains(t, ask(t, h, http.MethodPost, "/m/abc", "undo=0d1zk30000000").Body.String(), "<h1>Undone</h1>")
