@@ -110,6 +110,24 @@ func TestStagesFromAFileAndWhatComesOfThem(t *testing.T) {
 	require.Regexp(t, `Purchase .* sandbox +waiting`, out)
 }
 
+func TestDeadlinesOfACommandWithoutAServer(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	require.Equal(t, "Nothing is too late within 24h.\n", d.fine("deadlines"))
+	day := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }
+	d.fine("import", d.write("leads.csv", "id,created_time,ad_id,campaign_name,email\nl:1234567890123001,"+day(6*24*time.Hour+12*time.Hour)+",1,Autumn,ana@example.com\n"), "--live")
+	code, out, errOut := d.run("deadlines", "--within", "48h")
+	require.Equal(t, exitProblem, code)
+	require.Empty(t, errOut)
+	require.Regexp(t, `1[01]h[0-9]+m0s +1 +Lead +sandbox +waiting +queued\n`, out)
+	require.Contains(t, out, "queued: Waiting for its turn; it leaves within seconds. Nothing is to be done.")
+	code, out, _ = d.run("deadlines", "--json")
+	require.Equal(t, exitProblem, code)
+	var list []admin.Deadline
+	require.NoError(t, json.Unmarshal([]byte(out), &list))
+	require.Equal(t, "Lead", list[0].Event)
+}
+
 func TestWrongUsageOfStages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

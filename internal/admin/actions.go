@@ -62,6 +62,8 @@ type Actions interface {
 	Ledger(ctx context.Context, by Actor, ws string, q LedgerQuery) (*Ledger, error)
 	// Funnel tells how far leads came.
 	Funnel(ctx context.Context, by Actor, ws string, q FunnelQuery) (*Funnel, error)
+	// Deadlines lists what would be lost by its deadline within a time such as 24h.
+	Deadlines(ctx context.Context, by Actor, ws, within string) ([]Deadline, error)
 	// Findings lists what was noticed, open ones first.
 	Findings(ctx context.Context, by Actor, ws string) ([]Finding, error)
 	// Destinations lists where events go, with the state of each in words.

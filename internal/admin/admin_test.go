@@ -43,10 +43,7 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 	t.Parallel()
 	w := admintest.New(t)
 	shop := admintest.Shop
-	for name, c := range map[string]struct {
-		small admin.Actor
-		do    func(ctx context.Context, by admin.Actor) error
-	}{
+	checkRights(t, map[string]guarded{
 		"event": {nobody, func(ctx context.Context, by admin.Actor) error { _, err := w.Event(ctx, by, shop, 64); return err }},
 		"text": {nobody, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.EventByText(ctx, by, shop, "?")
@@ -66,10 +63,6 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 		}},
 		"dry run": {reader, func(ctx context.Context, by admin.Actor) error {
 			_, err := w.DryRun(ctx, by, shop, admin.DryRunQuery{})
-			return err
-		}},
-		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
-			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
 			return err
 		}},
 		"doctor": {nobody, func(ctx context.Context, by admin.Actor) error {
@@ -110,7 +103,28 @@ func TestEveryActionChecksItsRight(t *testing.T) {
 			_, err := w.CreateAPIKey(ctx, by, shop, "")
 			return err
 		}},
-	} {
+	})
+	checkRights(t, map[string]guarded{
+		"deadlines": {nobody, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.Deadlines(ctx, by, shop, "")
+			return err
+		}},
+		"funnel": {nobody, func(ctx context.Context, by admin.Actor) error {
+			_, err := w.Funnel(ctx, by, shop, admin.FunnelQuery{})
+			return err
+		}},
+	})
+}
+
+// guarded is an action with the largest right that is too small for it.
+type guarded struct {
+	small admin.Actor
+	do    func(ctx context.Context, by admin.Actor) error
+}
+
+func checkRights(t *testing.T, actions map[string]guarded) {
+	t.Helper()
+	for name, c := range actions {
 		failed(t, c.do(t.Context(), c.small), admin.Refused)
 		larger := c.small
 		larger.Right++

@@ -99,6 +99,9 @@ func lookRoutes(a Actions, get func(string, func(context.Context, Actor, string,
 	get("/funnel", func(ctx context.Context, by Actor, ws string, q url.Values) (any, error) {
 		return a.Funnel(ctx, by, ws, FunnelQuery{From: q.Get("from"), To: q.Get("to"), By: q.Get("by")})
 	})
+	get("/deadlines", func(ctx context.Context, by Actor, ws string, q url.Values) (any, error) {
+		return a.Deadlines(ctx, by, ws, q.Get("within"))
+	})
 	get("/findings", func(ctx context.Context, by Actor, ws string, _ url.Values) (any, error) {
 		return a.Findings(ctx, by, ws)
 	})

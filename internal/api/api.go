@@ -58,6 +58,9 @@ func Register(mux *http.ServeMux, c Config) {
 	mux.HandleFunc("GET /v1/stages", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.Stages(r.Context(), by, ws)
 	}))
+	mux.HandleFunc("GET /v1/deadlines", a.serve([]string{"within"}, func(r *http.Request, by admin.Actor, ws string) (any, error) {
+		return c.Actions.Deadlines(r.Context(), by, ws, r.URL.Query().Get("within"))
+	}))
 	mux.HandleFunc("GET /v1/findings", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.Findings(r.Context(), by, ws)
 	}))

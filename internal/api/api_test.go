@@ -83,6 +83,12 @@ func TestTheContractOfLeads(t *testing.T) {
 		"stages": "/v1/stages",
 		"funnel": "/v1/funnel?from=2026-11-01&to=2026-12-01&by=source",
 	})
+	w.Record(w.Make(admintest.Shop, admintest.First, "Purchase", "held-1", admintest.In(ledger.Held, ledger.BulkChange), func(e *ledger.Event) {
+		e.Deliveries[0].Deadline = admintest.Now.Add(2 * time.Hour)
+	}))
+	golden(t, handler(w), map[string]string{
+		"deadlines": "/v1/deadlines?within=3h",
+	})
 }
 
 // golden compares answers with those on file.
@@ -136,6 +142,7 @@ func TestWhoMayNot(t *testing.T) {
 		"misspelt":          {"/v1/ledger?form=2026-12-01", shopKey, 400, admin.Invalid},
 		"twice":             {"/v1/ledger?from=2026-12-01&from=2026-11-01", shopKey, 400, admin.Invalid},
 		"bad cut":           {"/v1/funnel?by=phone", shopKey, 400, admin.Invalid},
+		"bad span":          {"/v1/deadlines?within=soon", shopKey, 400, admin.Invalid},
 		"takes none":        {"/v1/findings?from=2026-12-01", shopKey, 400, admin.Invalid},
 		"not a query":       {"/v1/ledger?%zz", shopKey, 400, admin.Invalid},
 	} {

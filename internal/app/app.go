@@ -31,6 +31,7 @@ import (
 	"github.com/capiloop/capiloop/internal/record"
 	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
+	"github.com/capiloop/capiloop/internal/watch"
 )
 
 // Options say what to run.
@@ -186,6 +187,9 @@ func (a *App) start(ctx context.Context) error {
 	})
 	a.running.Go(func() { a.puller().Run(background) })
 	a.running.Go(func() { a.tidy(background) })
+	a.running.Go(func() {
+		watch.New(watch.Config{Store: a.store, Settings: a.settings, Clock: a.o.Clock, Log: a.log}).Run(background)
+	})
 	a.running.Go(func() { a.followSettings(background) })
 	if err := a.listen(ctx); err != nil {
 		return err

@@ -18,6 +18,9 @@ const (
 	FindingStages            FindingKind = "stages"             // the moves in a CRM cannot be read
 	FindingGuard             FindingKind = "guard"              // stage changes that wait for a person's OK
 	FindingMapping           FindingKind = "mapping"            // a stage was renamed or deleted, or a rule is for none
+	FindingDeadline          FindingKind = "deadline"           // what waits is too late soon
+	FindingSequence          FindingKind = "sequence"           // the rules tell Meta too little of what becomes of leads
+	FindingVolume            FindingKind = "volume"             // too few leads, too few of them reported, or too late
 )
 
 // Owner is who can mend a finding.
@@ -115,6 +118,10 @@ func (f Finding) Explain() Explanation {
 		return f.explainGuard()
 	case FindingMapping:
 		return f.explainMapping()
+	case FindingDeadline:
+		return f.explainDeadline()
+	case FindingSequence, FindingVolume:
+		return f.explainAdvice()
 	case FindingUnknownPage:
 		return Explanation{
 			Title: "Leads come from a page that no source has (" + f.Subject + ")", Owner: You, Severity: "warning",
