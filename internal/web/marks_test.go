@@ -94,7 +94,7 @@ func TestLookingAtALinkMarksNothing(t *testing.T) {
 	require.Contains(t, body, "Lead of 2 Oct, 14:05, form Bath &lt;b&gt;")
 	require.Equal(t, 4, strings.Count(body, `method="post"`), "the other choices are there as well")
 	require.Less(t, strings.Index(body, `value="sold"`), strings.Index(body, `value="good"`))
-	require.Contains(t, body, `<label for="amount">Amount in EUR (may stay empty)</label>`)
+	require.Contains(t, body, `<label for="amount">Sold for how much, in EUR? May stay empty.</label>`)
 	m.view.Currency = ""
 	require.NotContains(t, ask(t, h, http.MethodGet, "/m/abc?c=sold", "").Body.String(), "amount")
 }
