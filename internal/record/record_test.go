@@ -27,7 +27,12 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{Database: filepath.Join(t.TempDir(), "capiloop.db")})
+	return newDeskOn(t, filepath.Join(t.TempDir(), "capiloop.db"))
+}
+
+func newDeskOn(t *testing.T, database string) *desk {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Config{Database: database})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	applied, err := s.ApplyFile(t.Context(), []store.FileWorkspace{{Name: "shop", Destinations: []store.FileDestination{
