@@ -262,6 +262,20 @@ func mergeWindowOf(text string) (time.Duration, *flaw) {
 	return d, nil
 }
 
+// minPoll keeps us within the CRMs' daily limits of calls.
+const minPoll = 30 * time.Second
+
+func pollOf(text string) (time.Duration, *flaw) {
+	if text == "off" {
+		return 0, nil
+	}
+	d, err := ParseDuration(text)
+	if err != nil || d < minPoll || d > day {
+		return 0, &flaw{"is no span of time between two looks at a CRM", "write 30s to 1d, such as 1m or 15m, or off"}
+	}
+	return d, nil
+}
+
 func datasetOf(text string) (string, *flaw) {
 	if text != Sandbox && !datasetID.MatchString(text) {
 		return "", &flaw{"is no id of a dataset", "write the digits that Events Manager shows, or sandbox for the built-in one"}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
@@ -28,6 +29,7 @@ type FileCRM struct {
 	Kind, Name string
 	Webhook    secret.Secret // the secret part of its address; none: the store makes one
 	TestLeads  bool          // test leads are delivered too, marked
+	Poll       time.Duration // between two looks at its stages; 0: never
 	Options    secret.Options
 
 	spots spots
@@ -97,12 +99,13 @@ func (r *reader) connections(m *mapping, w *FileWorkspace, seen places) {
 		w.Sources = append(w.Sources, s)
 	})
 	m.items("crms", func(_ int, v value) {
-		var c FileCRM
+		c := FileCRM{Poll: DefaultPoll}
 		v.mapping(func(m *mapping) {
 			r.connection(m, "CRM", &c.Kind, &c.Name, names)
 			if v, ok := m.get("test_leads"); ok {
 				v.boolean(&c.TestLeads)
 			}
+			take(m, "poll", &c.Poll, pollOf)
 			r.webhook(m, &c.Webhook, seen)
 			c.Options, c.spots = m.options()
 		})
@@ -236,7 +239,7 @@ func (f *File) CheckOptions(sources, crms Kinds) error {
 		}
 		for j := range w.CRMs {
 			c := &w.CRMs[j]
-			crms.check(e, "CRM", c.Kind, c.Options, c.spots, "kind", "name", "webhook", "test_leads")
+			crms.check(e, "CRM", c.Kind, c.Options, c.spots, "kind", "name", "webhook", "test_leads", "poll")
 		}
 	}
 	if len(e.Problems) == 0 {

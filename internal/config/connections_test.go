@@ -95,7 +95,7 @@ func TestCheckOptionsTakesWhatIsRight(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, config.Default().CheckOptions(nil, nil))
 	f, err := config.Parse("c.yaml", []byte(`workspaces: [{name: a, sources: [{kind: website, name: s}, {kind: meta_leads, name: m, page_id: 5, app_secret: x}],
-  crms: [{kind: email, name: e, to: [a@example.com], test_leads: true}]}]`), nil)
+  crms: [{kind: email, name: e, to: [a@example.com], test_leads: true, poll: 1m}]}]`), nil)
 	require.NoError(t, err)
 	require.NoError(t, f.CheckOptions(sources, crms))
 
@@ -145,7 +145,7 @@ func TestPageAndExampleNameTheKeysOfConnections(t *testing.T) {
 	require.NoError(t, err)
 	text, err := os.ReadFile(example)
 	require.NoError(t, err)
-	for _, key := range []string{"kind", "name", "webhook", "test_leads"} {
+	for _, key := range []string{"kind", "name", "webhook", "test_leads", "poll"} {
 		require.Contains(t, string(doc), "| `"+key+"` |")
 		require.Contains(t, string(text), key+": ")
 	}

@@ -18,6 +18,7 @@ const (
 	DefaultPayload  = 30 * day // retention
 	DefaultContact  = 30 * day
 	DefaultMerge    = time.Hour
+	DefaultPoll     = 15 * time.Minute
 )
 
 // File is the typed form of capiloop.yaml.
@@ -174,7 +175,7 @@ func (f *File) workspace(in *FileWorkspace, k *Kept) (*Workspace, error) {
 		if d.ID == 0 || d.Workspace != w.ID {
 			return nil, fmt.Errorf("CRM %s of workspace %s has no id in the store, or that of another workspace", c.Name, in.Name)
 		}
-		w.CRMs = append(w.CRMs, &CRM{Destination: d.Destination, Webhook: d.Webhook, Options: c.Options, TestLeads: c.TestLeads})
+		w.CRMs = append(w.CRMs, &CRM{Destination: d.Destination, Webhook: d.Webhook, Options: c.Options, TestLeads: c.TestLeads, Poll: c.Poll})
 	}
 	for _, key := range in.APIKeys {
 		w.APIKeys = append(w.APIKeys, NewAPIKey("", key.Reveal()))

@@ -57,7 +57,8 @@ type CRM struct {
 	ledger.Destination        // Kind is one of package crm: webhook, hubspot …
 	Webhook            string // the secret part of its address /webhooks/{key}
 	Options            secret.Options
-	TestLeads          bool // test leads are delivered too, marked
+	TestLeads          bool          // test leads are delivered too, marked
+	Poll               time.Duration // between two looks at its stages; 0: never
 }
 
 // Retention is how long what is personal is kept.

@@ -35,7 +35,6 @@ type Config struct {
 	Clock   ledger.Clock
 	Log     *slog.Logger
 	Sweep   time.Duration // between two sweeps; default 15 min
-	Poll    time.Duration // between two looks at a CRM's stages; default 15 min
 }
 
 // Puller fetches.
@@ -50,9 +49,6 @@ func New(c Config) *Puller {
 	}
 	if c.Sweep == 0 {
 		c.Sweep = 15 * time.Minute
-	}
-	if c.Poll == 0 {
-		c.Poll = 15 * time.Minute
 	}
 	return &Puller{c}
 }

@@ -134,7 +134,7 @@ func inBubble(t *testing.T, before func(f *form), test func(t *testing.T, r *rig
 		r := &rig{form: newForm(), crm: &teller{}, store: s, ids: ledger.NewIDs(s.Node(), time.Now), log: &strings.Builder{}}
 		r.ws = &config.Workspace{
 			ID: applied.Workspaces["estate"], Name: "estate", Ring: ring,
-			CRMs: []*config.CRM{{Destination: applied.CRMs["estate/crm"].Destination}}, Rules: rules,
+			CRMs: []*config.CRM{{Destination: applied.CRMs["estate/crm"].Destination, Poll: config.DefaultPoll}}, Rules: rules,
 			Sources: []*config.Source{{ID: row.ID, Workspace: applied.Workspaces["estate"], Kind: "linkedin_leads", Name: "forms", CreatedAt: row.CreatedAt}},
 		}
 		snapshot, err := config.NewSnapshot(r.ws)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/config"
@@ -50,24 +51,36 @@ func (p *Puller) crm(ws, source int64) (*config.Workspace, *config.CRM) {
 	return w, nil
 }
 
+// look is how often it is seen which CRMs are to be looked at.
+const look = 15 * time.Second
+
 // followCRMs keeps the stages of every CRM that a rule may be for up to date, and looks
-// for moves that no hook told of.
+// for moves that no hook told of: each CRM by itself, so that a slow one keeps none waiting.
 func (p *Puller) followCRMs(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	var mu sync.Mutex
+	busy, due := make(map[int64]bool), make(map[int64]time.Time) // by destination
 	for ctx.Err() == nil {
 		for _, ws := range p.c.Settings.Get().Workspaces {
-			if !hasStageRules(ws) {
-				continue
-			}
 			for _, c := range ws.CRMs {
-				if ctx.Err() == nil {
-					p.followCRM(ctx, ws, c)
+				now := p.c.Clock.Now()
+				mu.Lock()
+				wanted := c.Poll > 0 && hasStageRules(ws) && !busy[c.ID] && !now.Before(due[c.ID])
+				busy[c.ID] = busy[c.ID] || wanted
+				mu.Unlock()
+				if !wanted {
+					continue
 				}
-			}
-			if err := p.checkRules(ctx, ws); err != nil && ctx.Err() == nil {
-				p.c.Log.Error("the rules could not be compared with the CRM's stages", "workspace", ws.Name, "error", err)
+				running.Go(func() {
+					p.followCRM(ctx, ws, c)
+					mu.Lock()
+					defer mu.Unlock()
+					busy[c.ID], due[c.ID] = false, now.Add(c.Poll)
+				})
 			}
 		}
-		_ = p.c.Clock.Sleep(ctx, p.c.Poll)
+		_ = p.c.Clock.Sleep(ctx, look)
 	}
 }
 
@@ -86,6 +99,9 @@ func (p *Puller) followCRM(ctx context.Context, ws *config.Workspace, c *config.
 	}
 	if err != nil && ctx.Err() == nil {
 		p.readFailed(ctx, ws, c.Name, store.CRMSource(c.ID), err)
+	}
+	if err := p.checkRules(ctx, ws); err != nil && ctx.Err() == nil {
+		p.c.Log.Error("the rules could not be compared with the CRM's stages", "workspace", ws.Name, "error", err)
 	}
 }
 
