@@ -61,7 +61,10 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		ID: r.c.IDs.Next(), Workspace: o.ws.ID, Source: o.source, Name: e.EventName, EventID: e.EventID, Time: at,
 		ActionSource: string(e.ActionSource), Came: e.UserData.Keys(),
 	}
-	made := store.LeadEvent{Name: rule.Event, Part: part, At: at, Event: out, After: rule.After}
+	made := store.LeadEvent{Name: rule.Event, Part: part, At: at, Event: out}
+	if sequence {
+		made.After = rule.After
+	}
 	if at.Sub(o.lead.CreatedAt) > metaWindow {
 		notes = append(notes, timeNote(ProblemOutsideWindow, "it happened more than 28 days after the lead: outside of the window in which Meta counts conversions of leads", "nothing; Meta may still learn from it"))
 	}

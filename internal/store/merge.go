@@ -37,7 +37,7 @@ func (s *Store) MergeLeads(ctx context.Context, destination int64, m ledger.Merg
 				}
 				continue
 			}
-			if err := mergeInto(ctx, tx, lead, kept); err != nil {
+			if err := s.mergeInto(ctx, tx, lead, kept); err != nil {
 				return err
 			}
 			n++
@@ -73,12 +73,13 @@ func (s *Store) newestOf(ctx context.Context, tx *tx, destination int64, record 
 	}
 }
 
-func mergeInto(ctx context.Context, tx *tx, lead, kept ledger.ID) error {
+func (s *Store) mergeInto(ctx context.Context, tx *tx, lead, kept ledger.ID) error {
 	denied := int64(ledger.ConsentDenied)
 	for _, q := range []string{
 		`UPDATE leads SET merged_into = $2 WHERE id = $1`,
 		`INSERT INTO fired (lead, name, part, event, change, at) SELECT $2, name, part, event, change, at FROM fired WHERE lead = $1
 			ON CONFLICT (lead, name, part) DO NOTHING`,
+		`UPDATE sequences SET lead = $2 WHERE lead = $1`,
 	} {
 		if _, err := tx.exec(ctx, q, int64(lead), int64(kept)); err != nil {
 			return err
@@ -86,5 +87,8 @@ func mergeInto(ctx context.Context, tx *tx, lead, kept ledger.ID) error {
 	}
 	_, err := tx.exec(ctx, `UPDATE leads SET consent = $3 WHERE id IN ($1, $2) AND EXISTS (SELECT 1 FROM leads d WHERE d.id IN ($1, $2) AND d.consent = $3)`,
 		int64(lead), int64(kept), denied)
-	return err
+	if err != nil {
+		return err
+	}
+	return s.advanceAll(ctx, tx, int64(kept))
 }

@@ -163,9 +163,11 @@ func (s *Store) Decide(ctx context.Context, q RetryQuery, release bool) (int, er
 }
 
 // heldRows finds parked rows that a person may decide on. What is only waiting for
-// its time to come is not among them: Meta would refuse it.
+// its time to come is not among them: Meta would refuse it. Nor is what waits for
+// another event, unless it is asked for by name.
 func (s *Store) heldRows(ctx context.Context, tx *tx, q RetryQuery) (map[int64][]ledger.Row, int, error) {
 	rows, err := tx.query(ctx, `SELECT destination, `+rowColumns+` FROM pending WHERE priority = 9 AND ws = $1 AND held <> $2
+		AND (held <> 'sequence' OR $4 = 'sequence' OR CAST($5 AS bigint) > 0)
 		AND (CAST($3 AS bigint) = 0 OR destination = $3) AND ($4 = '' OR held = $4) AND (CAST($5 AS bigint) = 0 OR (id > $5 AND id < $5 + 64)) ORDER BY id LIMIT $6`,
 		q.Workspace, string(ledger.ClockAhead), q.Destination, string(q.Reason), int64(q.Event.Event()), retryRows)
 	if err != nil {

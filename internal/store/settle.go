@@ -123,7 +123,11 @@ func (s *Store) finish(ctx context.Context, tx *tx, destination int64, batch led
 	if err := s.dialect.bulk(ctx, tx, resultsTable, results); err != nil {
 		return err
 	}
-	return s.advance(ctx, tx, destination)
+	over := make([]ledger.ID, len(results))
+	for i, r := range results {
+		over[i] = ledger.ID(r[0].(int64)) //nolint:forcetypeassert // written above
+	}
+	return s.succeed(ctx, tx, destination, over)
 }
 
 // keepPending updates a row that stays in the queue, or parks it; false says that

@@ -57,7 +57,7 @@ type LeadEvent struct {
 	Name, Part string
 	At         time.Time
 	Event      *ledger.Event // nil: a moment of history, which is never sent
-	After      string        // waits until the lead's event of this name is sent
+	After      string        // waits until the lead's event of this name is sent; "": for none
 	// Unclaimed leaves the name free: the event went nowhere, and another touch of the
 	// lead may let it go.
 	Unclaimed bool
@@ -348,14 +348,17 @@ func (s *Store) insertLeadEvents(ctx context.Context, tx *tx, lead, change ledge
 				return nil, nil, err
 			}
 		}
-		if e.Event == nil {
-			continue
+		if e.Event != nil {
+			more, err := s.insertLeadEvent(ctx, tx, lead, &e)
+			if err != nil {
+				return nil, nil, err
+			}
+			wake = append(wake, more...)
 		}
-		more, err := s.insertLeadEvent(ctx, tx, lead, &e)
-		if err != nil {
+		// Others may wait for it, and it may be one that will never be sent.
+		if err := s.advance(ctx, tx, int64(lead), e.Name); err != nil {
 			return nil, nil, err
 		}
-		wake = append(wake, more...)
 	}
 	return ids, wake, nil
 }
@@ -376,18 +379,14 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 	}
 	for _, p := range fresh {
 		d := p.delivery
+		if d.State == ledger.Held && e.After != "" {
+			if err := s.wait(ctx, tx, follower{int64(d.ID), d.Destination, int64(lead), e.After}); err != nil {
+				return nil, err
+			}
+			wake = append(wake, d.Destination)
+		}
 		switch {
 		case d.State == ledger.Waiting:
-			wake = append(wake, d.Destination)
-		case d.State == ledger.Held && d.Reason == ledger.Sequence:
-			if _, err := tx.exec(ctx, `INSERT INTO sequences (id, destination, lead, after) VALUES ($1, $2, $3, $4)`,
-				int64(d.ID), d.Destination, int64(lead), e.After); err != nil {
-				return nil, err
-			}
-			// What goes before it may be sent already.
-			if err := s.advance(ctx, tx, d.Destination); err != nil {
-				return nil, err
-			}
 			wake = append(wake, d.Destination)
 		case d.State == ledger.Held && slices.Contains(guarded, d.Reason):
 			f := ledger.Finding{Workspace: e.Event.Workspace, Kind: ledger.FindingGuard, Subject: e.Event.Source, Evidence: string(d.Reason), At: e.Event.ID.Time()}
@@ -396,7 +395,10 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 			}
 		}
 	}
-	return wake, nil
+	if e.After == "" {
+		return wake, nil
+	}
+	return wake, s.advance(ctx, tx, int64(lead), e.After) // what goes before it may be sent already
 }
 
 // guarded are the reasons for which the guard asks a person.

@@ -94,10 +94,28 @@ func clockCaughtUp(ctx context.Context, tx *tx, destination int64, released []le
 }
 
 // unpark puts parked rows back into the lane, with a clean slate: doubts that a
-// person has settled are forgotten. What waited for another event still keeps its own time.
+// person has settled are forgotten. What must also wait for another event goes on
+// waiting for that; after it it still keeps its own time.
 func unpark(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) error {
 	for _, r := range rows {
-		_, err := tx.exec(ctx, `UPDATE pending SET priority = (SELECT priority FROM deliveries WHERE deliveries.id = pending.id),
+		waits := int64(0)
+		var err error
+		if r.Held == ledger.Sequence {
+			_, err = tx.exec(ctx, `DELETE FROM sequences WHERE id = $1`, int64(r.ID))
+		} else {
+			err = tx.row(ctx, `SELECT COUNT(*) FROM sequences WHERE id = $1`, []any{int64(r.ID)}, &waits)
+		}
+		if err != nil {
+			return fmt.Errorf("release a row: %w", err)
+		}
+		if waits > 0 {
+			if _, err := tx.exec(ctx, `UPDATE pending SET held = $3 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID), string(ledger.Sequence)); err != nil {
+				return fmt.Errorf("hold a row for another: %w", err)
+			}
+			tx.counts.moved(cellOf(destination, r), ledger.Held, r.Held, ledger.Held, ledger.Sequence)
+			continue
+		}
+		_, err = tx.exec(ctx, `UPDATE pending SET priority = (SELECT priority FROM deliveries WHERE deliveries.id = pending.id),
 			held = '', due_at = CASE WHEN held = 'sequence' THEN due_at ELSE 0 END, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
 		if err != nil {
 			return fmt.Errorf("release a row: %w", err)
@@ -150,6 +168,9 @@ func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	})
 	if err != nil {
 		return fmt.Errorf("forget old Idempotency-Keys: %w", err)
+	}
+	if err := s.catchUp(ctx); err != nil {
+		return err
 	}
 	return s.closeStale(ctx, now)
 }
