@@ -22,7 +22,7 @@ import (
 	"github.com/capiloop/capiloop/internal/store"
 )
 
-// people get leads as messages and are reminded.
+// people get leads as messages and are reminded of them.
 type people struct {
 	fakeCRM
 
@@ -63,11 +63,12 @@ func (p *people) times() []string {
 	return list
 }
 
-// office is a firm without a CRM whose nodes are two deliverers on one database.
+// office is a firm without a CRM whose nodes are deliverers on one database.
 type office struct {
 	people   *people
 	store    *store.Store
 	recorder *record.Recorder
+	ids      *ledger.IDs
 	ws       *config.Workspace
 	n        int
 }
@@ -91,16 +92,16 @@ func officeInBubble(t *testing.T, nodes int, test func(t *testing.T, o *office))
 		}}}
 		snapshot, err := config.NewSnapshot(o.ws)
 		require.NoError(t, err)
-		ids := ledger.NewIDs(s.Node(), time.Now)
-		o.recorder = record.New(record.Config{Store: s, IDs: ids})
+		o.ids = ledger.NewIDs(s.Node(), time.Now)
+		o.recorder = record.New(record.Config{Store: s, IDs: o.ids})
 		account := func(_ context.Context, w *config.Workspace, c *config.CRM) crm.Account {
 			return crm.Account{ID: c.ID, Workspace: w.ID, Kind: c.Kind, Name: c.Name, Marks: true, MarkURL: func(lead ledger.ID) string { return "https://x.example/m/" + lead.String() }}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		for n := range nodes {
-			d := deliver.New(deliver.Config{Store: s, Settings: config.NewLive(snapshot), CRMs: map[string]crm.CRM{"people": o.people}, Account: account, IDs: ids, Node: fmt.Sprint("node", n)})
-			running.Go(func() { _ = d.Run(ctx) })
+			d := deliver.New(deliver.Config{Store: s, Settings: config.NewLive(snapshot), CRMs: map[string]crm.CRM{"people": o.people}, Account: account, IDs: o.ids, Node: fmt.Sprint("node", n)})
+			running.Go(func() { d.Remind(ctx) })
 		}
 		defer func() {
 			cancel()
@@ -119,6 +120,12 @@ func (o *office) lead(t *testing.T) ledger.ID {
 		Contact: ledger.Contact{Email: fmt.Sprintf("p%d@example.com", o.n)},
 	})
 	require.NoError(t, err)
+	b, lane, err := o.store.Claim(t.Context(), store.ClaimRequest{
+		Destination: o.ws.CRMs[0].ID, Node: "n", Batch: o.ids.Next(), Now: time.Now(), Lease: time.Minute, MaxRows: 2, MaxBytes: 1 << 20, Leads: true,
+	})
+	require.NoError(t, err)
+	st := &ledger.Settlement{Batch: b, Outcome: "sent", Lane: lane, Changes: []ledger.Change{{Row: b.Rows[0], State: ledger.Sent}}}
+	require.NoError(t, o.store.Settle(t.Context(), st))
 	return done.ID
 }
 
