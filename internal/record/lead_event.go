@@ -148,12 +148,15 @@ func (o *occasion) moment(notes *capi.Problems) (at time.Time, state ledger.Stat
 		at = o.now.Truncate(time.Second)
 		*notes = append(*notes, timeNote(ProblemTimeClamped, "the time lay a few seconds ahead and was set to the moment of receipt", "set the clock of the CRM"))
 	}
-	if at.Before(created) {
+	if at.Before(created) && !o.receipt {
 		if created.Sub(at) > ledger.ClockSkew {
 			return at, ledger.Failed, ledger.InvalidTime
 		}
 		at = created.Add(time.Second)
 		*notes = append(*notes, timeNote(ProblemBeforeLead, "the CRM's time lay before the lead came in and was set to a second after it: Meta drops events from before their lead", "set the clocks of the CRM and of the lead's source"))
+	}
+	if at.After(o.now) { // the clock of the lead's source is ahead
+		return at, ledger.Held, ledger.ClockAhead
 	}
 	if !ledger.Deadline(at, o.action()).After(o.now) {
 		return at, ledger.Failed, ledger.Expired
