@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +23,9 @@ type dialect struct {
 	// lock is appended to the SELECT of a row that the transaction will change.
 	// SQLite has one writer; its transactions need no row locks.
 	lock string
+	// hold is what takes a lock of a number until the end of the transaction; "" where
+	// there is no need.
+	hold string
 	// idList turns parameter $1, made by idListArg, into a set of ids.
 	idList string
 	bulk   func(ctx context.Context, tx *tx, t *table, rows [][]any) error
@@ -37,8 +42,28 @@ var postgresDialect = dialect{
 	name:   "postgres",
 	words:  strings.NewReplacer("{{key}}", "bigint PRIMARY KEY", "{{blob}}", "bytea", "{{narrow}}", ""),
 	lock:   " FOR UPDATE",
+	hold:   "SELECT pg_advisory_xact_lock($1)",
 	idList: "(SELECT value::bigint FROM json_array_elements_text($1::json))",
 	bulk:   insertUnnest,
+}
+
+// holdAll keeps other nodes from the same hashes until the end of the transaction: who
+// looks for a person and finds nobody must be the only one to make the lead.
+func (s *Store) holdAll(ctx context.Context, tx *tx, hashes [][]byte) error {
+	if s.dialect.hold == "" {
+		return nil
+	}
+	keys := make([]int64, len(hashes))
+	for i, h := range hashes {
+		keys[i] = int64(binary.BigEndian.Uint64(h)) //nolint:gosec // any number will do
+	}
+	slices.Sort(keys) // so that two nodes never wait for each other
+	for _, k := range slices.Compact(keys) {
+		if _, err := tx.exec(ctx, s.dialect.hold, k); err != nil {
+			return fmt.Errorf("keep others away: %w", err)
+		}
+	}
+	return nil
 }
 
 // idListArg writes ids as the JSON list that idList takes.

@@ -137,6 +137,9 @@ func (s *Store) samePerson(ctx context.Context, tx *tx, r *LeadRecording) (ledge
 	if r.MergeWindow <= 0 || l.Test || l.History {
 		return 0, nil
 	}
+	if err := s.holdAll(ctx, tx, r.People); err != nil {
+		return 0, err
+	}
 	for _, hash := range r.People {
 		var id int64
 		err := tx.row(ctx, `SELECT p.lead FROM lead_people p JOIN leads l ON l.id = p.lead

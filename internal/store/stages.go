@@ -2,11 +2,13 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -107,14 +109,17 @@ func (s *Store) changeStage(ctx context.Context, tx *tx, w *StageWrite) (out Sta
 	if out.Lead, out.NewLead, err = s.leadOf(ctx, tx, w); err != nil {
 		return out, nil, err
 	}
+	facts := &StageFacts{}
+	if err := s.lockLead(ctx, tx, out.Lead, facts); err != nil {
+		return out, nil, err
+	}
 	if err := toldBefore(ctx, tx, w, &out); err != nil || out.Duplicate {
 		return out, nil, err
 	}
 	if err := noteStage(ctx, tx, w); err != nil {
 		return out, nil, err
 	}
-	facts, err := s.stageFacts(ctx, tx, w, out.Lead)
-	if err != nil {
+	if err := stageFacts(ctx, tx, w, out.Lead, facts); err != nil {
 		return out, nil, err
 	}
 	decision, err := w.Decide(facts)
@@ -166,12 +171,21 @@ func (s *Store) leadOf(ctx context.Context, tx *tx, w *StageWrite) (lead ledger.
 		return 0, false, err
 	}
 	if lead == 0 {
+		if err := s.holdAll(ctx, tx, w.whose()); err != nil {
+			return 0, false, err
+		}
+		lead, err = s.findLead(ctx, tx, w) // another node may just have made it
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	if lead == 0 {
 		rec := w.NewLead
 		done, err := s.recordLead(ctx, tx, rec)
 		if err != nil {
 			return 0, false, err
 		}
-		lead, fresh = done.ID, true
+		lead, fresh = done.ID, !done.Duplicate
 	}
 	if w.Destination == 0 {
 		return lead, fresh, nil
@@ -183,6 +197,16 @@ func (s *Store) leadOf(ctx context.Context, tx *tx, w *StageWrite) (lead ledger.
 		}
 	}
 	return lead, fresh, nil
+}
+
+// whose are hashes of all that a lead is found by.
+func (w *StageWrite) whose() [][]byte {
+	list := slices.Concat(w.IDs, w.People)
+	for _, record := range w.Change.Records {
+		h := sha256.Sum256([]byte(strconv.FormatInt(w.Destination, 10) + " " + record))
+		list = append(list, h[:])
+	}
+	return list
 }
 
 // learned is the rank from which on records were told by the CRM, not made by us: a lead
@@ -228,38 +252,41 @@ func (s *Store) findLead(ctx context.Context, tx *tx, w *StageWrite) (ledger.ID,
 	return 0, nil
 }
 
-// stageFacts reads what the decision rests on. On PostgreSQL the lead's row is locked,
-// so that two nodes cannot both find an event not made yet.
-func (s *Store) stageFacts(ctx context.Context, tx *tx, w *StageWrite, lead ledger.ID) (*StageFacts, error) {
-	f := &StageFacts{Root: lead}
-	for range 10 { // a chain of merges
+// lockLead finds out what a lead was merged into. On PostgreSQL the rows are locked, so
+// that two nodes cannot both find a move not told yet, or an event not made.
+func (s *Store) lockLead(ctx context.Context, tx *tx, lead ledger.ID, f *StageFacts) error {
+	for f.Root = lead; ; {
 		var into, consent int64
 		if err := tx.row(ctx, `SELECT merged_into, consent FROM leads WHERE id = $1`+s.dialect.lock, []any{int64(f.Root)}, &into, &consent); err != nil {
-			return nil, err
+			return err
 		}
 		f.Denied = f.Denied || ledger.Consent(consent) == ledger.ConsentDenied
 		if into == 0 {
-			break
+			return nil
 		}
 		f.Root = ledger.ID(into)
 	}
+}
+
+// stageFacts reads what the decision rests on.
+func stageFacts(ctx context.Context, tx *tx, w *StageWrite, lead ledger.ID, f *StageFacts) error {
 	rows, err := tx.query(ctx, `SELECT `+leadColumns+` FROM leads l LEFT JOIN lead_secrets x ON x.lead = l.id WHERE l.id = $1`, int64(lead))
 	list, err := collect(rows, err, scanLead)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	f.Lead = &list[0]
 	if f.MetaID, err = metaID(ctx, tx, &f.Lead.Lead); err != nil {
-		return nil, err
+		return err
 	}
 	if f.Stages, err = knownStages(ctx, tx, w.Workspace, w.Source); err != nil {
-		return nil, err
+		return err
 	}
 	if f.Fired, err = firedOf(ctx, tx, f.Root); err != nil {
-		return nil, err
+		return err
 	}
 	f.Around, err = around(ctx, tx, w)
-	return f, err
+	return err
 }
 
 // metaID returns Meta's id of a lead, also where Meta was only its second touch.
@@ -304,7 +331,11 @@ func around(ctx context.Context, tx *tx, w *StageWrite) (int, error) {
 func (s *Store) Reconsider(ctx context.Context, ws int64, lead ledger.ID, decide func(f *StageFacts) (StageDecision, error)) error {
 	var decision StageDecision
 	err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-		facts, err := s.stageFacts(ctx, tx, &StageWrite{Workspace: ws, Change: &ledger.StageChange{}}, lead)
+		facts := &StageFacts{}
+		err := s.lockLead(ctx, tx, lead, facts)
+		if err == nil {
+			err = stageFacts(ctx, tx, &StageWrite{Workspace: ws, Change: &ledger.StageChange{}}, lead, facts)
+		}
 		if err != nil {
 			return err
 		}

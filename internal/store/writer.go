@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // ErrBusy says that more is waiting to be written than memory should hold; the
@@ -167,15 +170,32 @@ func (t *task) rows() int {
 // by itself, so that one tenant's bad row never fails another's good one.
 func (w *writer) commit(ctx context.Context, group []*task) {
 	err := w.transact(ctx, group)
-	if err != nil && len(group) > 1 && !errors.Is(err, errConnection) {
+	if err != nil && (len(group) > 1 || crossed(err)) && !errors.Is(err, errConnection) {
 		for _, t := range group {
-			t.done <- w.transact(ctx, []*task{t})
+			t.done <- w.single(ctx, t)
 		}
 		return
 	}
 	for _, t := range group {
 		t.done <- err
 	}
+}
+
+// single tries one request, again where another node's was in its way: the next time it
+// finds what that one wrote.
+func (w *writer) single(ctx context.Context, t *task) (err error) {
+	for range 3 {
+		if err = w.transact(ctx, []*task{t}); !crossed(err) {
+			break
+		}
+	}
+	return err
+}
+
+// crossed tells whether PostgreSQL gave a transaction up for the sake of another one.
+func crossed(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains([]string{"23505", "40001", "40P01"}, e.Code) // unique, serialisation, deadlock
 }
 
 var errConnection = errors.New("database connection lost")
