@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,8 +22,8 @@ type Consent struct {
 }
 
 // SetConsent writes a decision down and marks the person's leads. After a withdrawal
-// the waiting events whose payload is the person's, as carries tells, are skipped and
-// emptied; leads on their way into a CRM have no payload and stay. It returns how many
+// the waiting events of these, and those whose payload is the person's, as carries tells,
+// are skipped and emptied; leads on their way into a CRM have no payload and stay. It returns how many
 // leads were marked and how many events were skipped.
 func (s *Store) SetConsent(ctx context.Context, c *Consent, carries func(payload []byte) bool) (leads, events int, err error) {
 	err = s.writer.do(ctx, func(ctx context.Context, tx *tx) (err error) {
@@ -36,14 +37,16 @@ func (s *Store) SetConsent(ctx context.Context, c *Consent, carries func(payload
 		if _, err := tx.exec(ctx, `UPDATE installation SET value = CAST(CAST(value AS bigint) + 1 AS text) WHERE name = 'consents_version'`); err != nil {
 			return err
 		}
-		leads, err = s.markLeads(ctx, tx, c)
+		leads, events, err = s.markLeads(ctx, tx, c)
 		return err
 	})
 	if err == nil {
 		s.withdrawals.forget(c.Workspace)
 		s.withdrawals.settle()
 		if !c.Granted && carries != nil {
-			events, err = s.skipWaiting(ctx, c.Workspace, carries)
+			var more int
+			more, err = s.skipWaiting(ctx, c.Workspace, carries)
+			events += more
 		}
 	}
 	if err != nil {
@@ -55,23 +58,76 @@ func (s *Store) SetConsent(ctx context.Context, c *Consent, carries func(payload
 // named are the leads that hash $2 names in workspace $1, be it one or a person's.
 const named = `(SELECT lead FROM lead_ids WHERE ws = $1 AND hash = $2 UNION ALL SELECT lead FROM lead_people WHERE ws = $1 AND hash = $2)`
 
-func (s *Store) markLeads(ctx context.Context, tx *tx, c *Consent) (int, error) {
+func (s *Store) markLeads(ctx context.Context, tx *tx, c *Consent) (leads, events int, err error) {
 	consent := ledger.ConsentDenied
 	if c.Granted {
 		consent = ledger.ConsentGranted
 	}
-	marked := make(map[int64]bool)
+	marked := make(map[ledger.ID]bool)
 	for _, hash := range slices.Concat(c.IDs, c.People) {
 		rows, err := tx.query(ctx, `UPDATE leads SET consent = $3 WHERE ws = $1 AND id IN `+named+` RETURNING id`, c.Workspace, hash, int64(consent))
-		ids, err := collect(rows, err, scanID[int64])
+		ids, err := collect(rows, err, scanID[ledger.ID])
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		for _, id := range ids {
 			marked[id] = true
 		}
 	}
-	return len(marked), nil
+	if c.Granted {
+		return len(marked), 0, nil
+	}
+	// What a CRM has merged is one person.
+	for _, id := range slices.Sorted(maps.Keys(marked)) {
+		n, err := s.deny(ctx, tx, id, marked)
+		if events += n; err != nil {
+			return 0, 0, err
+		}
+	}
+	return len(marked), events, nil
+}
+
+// deny marks a lead and all that it was merged with, and skips their events that wait.
+// done are those that need not be followed again.
+func (s *Store) deny(ctx context.Context, tx *tx, lead ledger.ID, done map[ledger.ID]bool) (events int, err error) {
+	for list := []ledger.ID{lead}; len(list) > 0; list = list[1:] {
+		id := list[0]
+		if _, err := tx.exec(ctx, `UPDATE leads SET consent = $2 WHERE id = $1`, int64(id), int64(ledger.ConsentDenied)); err != nil {
+			return events, err
+		}
+		n, err := s.denyEvents(ctx, tx, id)
+		if events += n; err != nil {
+			return events, err
+		}
+		rows, err := tx.query(ctx, `SELECT merged_into FROM leads WHERE id = $1 AND merged_into <> 0
+			UNION SELECT id FROM leads WHERE merged_into = $1 AND merged_into <> 0`, int64(id))
+		next, err := collect(rows, err, scanID[ledger.ID])
+		if err != nil {
+			return events, err
+		}
+		for _, id := range next {
+			if !done[id] {
+				done[id] = true
+				list = append(list, id)
+			}
+		}
+	}
+	return events, nil
+}
+
+func (s *Store) denyEvents(ctx context.Context, tx *tx, lead ledger.ID) (n int, err error) {
+	events, err := eventsOf(ctx, tx, lead)
+	for _, id := range events {
+		k, err := s.skipLead(ctx, tx, id, ledger.NoConsent)
+		if err == nil && k > 0 {
+			_, err = tx.exec(ctx, `UPDATE deliveries SET payload = NULL, kept = 0, notes = '' WHERE id > $1 AND id < CAST($1 AS bigint) + 64
+				AND EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id AND r.state = 'skipped')`, int64(id))
+		}
+		if n += k; err != nil {
+			return n, err
+		}
+	}
+	return n, err
 }
 
 // skipWaiting skips the waiting events of a workspace that a person's data is in. They

@@ -30,8 +30,8 @@ func (s *Store) EraseLead(ctx context.Context, ws int64, id ledger.ID, now time.
 }
 
 // PurgeContacts forgets who the leads of a workspace are that were received before the
-// given time, and returns how many it forgot. A lead that still waits for a CRM is kept
-// until it is done with: it would be lost.
+// given time, and returns how many it forgot. A lead that still waits for a CRM, or of
+// which an event waits, is kept until that is done with: it would be lost.
 func (s *Store) PurgeContacts(ctx context.Context, ws int64, before, now time.Time) (int, error) {
 	total := 0
 	for {
@@ -41,6 +41,8 @@ func (s *Store) PurgeContacts(ctx context.Context, ws int64, before, now time.Ti
 				WHERE s.lead < $1 AND l.ws = $2 AND l.cleared_at = 0
 					AND NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.id > s.lead AND d.id < s.lead + 64
 						AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = d.id))
+					AND NOT EXISTS (SELECT 1 FROM fired f JOIN deliveries d ON d.id > f.event AND d.id < f.event + 64
+						WHERE f.lead IN (l.id, l.merged_into) AND f.event <> 0 AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = d.id))
 				ORDER BY s.lead LIMIT $3`, int64(ledger.IDAt(before)), ws, tidyRows)
 			list, err := collect(rows, err, func(row scanner) (id int64, err error) {
 				err = row.Scan(&id)
@@ -84,18 +86,18 @@ func (s *Store) forget(ctx context.Context, tx *tx, ws int64, id ledger.ID, now 
 			return err
 		}
 	}
-	return s.skipLead(ctx, tx, id)
+	_, err = s.skipLead(ctx, tx, id, ledger.Cleared)
+	return err
 }
 
 // forgetEvents empties the events that were made of a lead, and skips those that wait.
 func (s *Store) forgetEvents(ctx context.Context, tx *tx, lead ledger.ID) error {
-	rows, err := tx.query(ctx, `SELECT event FROM fired WHERE lead = $1 AND event <> 0`, int64(lead))
-	events, err := collect(rows, err, scanID[ledger.ID])
+	events, err := eventsOf(ctx, tx, lead)
 	if err != nil {
 		return err
 	}
 	for _, id := range events {
-		if err := s.skipLead(ctx, tx, id); err != nil {
+		if _, err := s.skipLead(ctx, tx, id, ledger.Cleared); err != nil {
 			return err
 		}
 		if _, err := tx.exec(ctx, `UPDATE deliveries SET payload = NULL, notes = '' WHERE id > $1 AND id < CAST($1 AS bigint) + 64`, int64(id)); err != nil {
@@ -105,8 +107,16 @@ func (s *Store) forgetEvents(ctx context.Context, tx *tx, lead ledger.ID) error 
 	return nil
 }
 
-// skipLead takes what waits of a lead out of the queue.
-func (s *Store) skipLead(ctx context.Context, tx *tx, id ledger.ID) error {
+// eventsOf returns the events that were made of a lead: also those which stand with the
+// lead that it was merged into.
+func eventsOf(ctx context.Context, tx *tx, lead ledger.ID) ([]ledger.ID, error) {
+	rows, err := tx.query(ctx, `SELECT event FROM fired WHERE lead = $1 AND event <> 0
+		UNION SELECT f.event FROM stage_changes c JOIN fired f ON f.change = c.id AND f.change <> 0 WHERE c.lead = $1 AND f.event <> 0`, int64(lead))
+	return collect(rows, err, scanID[ledger.ID])
+}
+
+// skipLead takes what waits of a lead, or of one of its events, out of the queue.
+func (s *Store) skipLead(ctx context.Context, tx *tx, id ledger.ID, why ledger.Reason) (n int, err error) {
 	rows, err := tx.query(ctx, `SELECT destination, id FROM deliveries WHERE id > $1 AND id < CAST($1 AS bigint) + 64
 		AND NOT EXISTS (SELECT 1 FROM results r WHERE r.id = deliveries.id)`, int64(id))
 	type waiting struct{ destination, id int64 }
@@ -115,18 +125,19 @@ func (s *Store) skipLead(ctx context.Context, tx *tx, id ledger.ID) error {
 		return w, err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, w := range list {
 		rows, err := queryRows(ctx, tx, `SELECT `+rowColumns+` FROM pending WHERE destination = $1 AND priority IN (1, 5, 9) AND id = $2`, w.destination, w.id)
 		if err != nil {
-			return err
+			return n, err
 		}
 		for _, r := range rows {
-			if err := s.finish(ctx, tx, w.destination, 0, []ledger.Change{{Row: r, State: ledger.Skipped, Why: ledger.Cleared}}); err != nil {
-				return err
+			if err := s.finish(ctx, tx, w.destination, 0, []ledger.Change{{Row: r, State: ledger.Skipped, Why: why}}); err != nil {
+				return n, err
 			}
+			n++
 		}
 	}
-	return nil
+	return n, nil
 }

@@ -74,7 +74,6 @@ func (s *Store) newestOf(ctx context.Context, tx *tx, destination int64, record 
 }
 
 func (s *Store) mergeInto(ctx context.Context, tx *tx, lead, kept ledger.ID) error {
-	denied := int64(ledger.ConsentDenied)
 	for _, q := range []string{
 		`UPDATE leads SET merged_into = $2 WHERE id = $1`,
 		`INSERT INTO fired (lead, name, part, event, change, at) SELECT $2, name, part, event, change, at FROM fired WHERE lead = $1
@@ -85,10 +84,14 @@ func (s *Store) mergeInto(ctx context.Context, tx *tx, lead, kept ledger.ID) err
 			return err
 		}
 	}
-	_, err := tx.exec(ctx, `UPDATE leads SET consent = $3 WHERE id IN ($1, $2) AND EXISTS (SELECT 1 FROM leads d WHERE d.id IN ($1, $2) AND d.consent = $3)`,
-		int64(lead), int64(kept), denied)
-	if err != nil {
+	var without int64
+	if err := tx.row(ctx, `SELECT COUNT(*) FROM leads WHERE id IN ($1, $2) AND consent = $3`, []any{int64(lead), int64(kept), int64(ledger.ConsentDenied)}, &without); err != nil {
 		return err
+	}
+	if without > 0 {
+		if _, err := s.deny(ctx, tx, kept, map[ledger.ID]bool{kept: true}); err != nil {
+			return err
+		}
 	}
 	return s.advanceAll(ctx, tx, int64(kept))
 }
