@@ -218,13 +218,14 @@ func TestSandboxCommand(t *testing.T) {
 	p.stop(t)
 }
 
-// The demo once: everything runs end to end and the book balances.
+// The demo once: the week runs end to end and the book balances.
 func TestDemoOnce(t *testing.T) {
 	t.Parallel()
-	r := command(t, t.TempDir(), nil, "demo", "--once", "--listen", "127.0.0.1:0", "--sandbox-listen", "127.0.0.1:0")
-	require.Zero(t, r.code, r.errOut)
-	m := regexp.MustCompile(`(\d+) received = (\d+) sent \+ (\d+) waiting \+ (\d+) held \+ (\d+) skipped \+ (\d+) failed   \((\d+) unexplained\)`).FindStringSubmatch(r.out)
-	require.NotNil(t, m, r.out)
+	p := launch(t, t.TempDir(), nil, "demo", "--once", "--listen", "127.0.0.1:0", "--sandbox-listen", "127.0.0.1:0")
+	require.Zero(t, p.wait(t, 3*time.Minute), p.errOut.String())
+	out := p.out.String()
+	m := regexp.MustCompile(`(\d+) received = (\d+) sent \+ (\d+) waiting \+ (\d+) held \+ (\d+) skipped \+ (\d+) failed   \((\d+) unexplained\)`).FindStringSubmatch(out)
+	require.NotNil(t, m, out)
 	var n [7]int
 	for i := range n {
 		_, err := fmt.Sscan(m[i+1], &n[i])
@@ -232,12 +233,15 @@ func TestDemoOnce(t *testing.T) {
 	}
 	require.Equal(t, n[0], n[1]+n[2]+n[3]+n[4]+n[5])
 	require.Zero(t, n[6], "unexplained")
-	require.Greater(t, n[1], 300, "sent")
+	require.Greater(t, n[1], 200, "sent")
 	require.Zero(t, n[2], "waiting")
-	require.Positive(t, n[3], "the one from the future is held")
-	require.Positive(t, n[4], "the one without consent is skipped")
-	require.Positive(t, n[5], "the one whose lead was deleted failed")
-	require.Contains(t, r.out, "turned away with a reason")
+	for _, want := range []string{
+		"turned away with a reason", "held     Held for your OK: far more leads moved", "held     Held for your OK: its value", "held     Held for your OK: the lead is called like a test",
+		"held     Its time lies in the future", "skipped  Not sent, because the lead came from another platform", "skipped  Not sent, because the person did not agree",
+		"failed   It is said to have happened more than ten minutes before the lead", "failed   The destination refused this event", "repeated what went before",
+	} {
+		require.Contains(t, out, want)
+	}
 }
 
 // The demo's page is there, without a login and for this machine only.
@@ -245,7 +249,7 @@ func TestDemoServesItsPage(t *testing.T) {
 	t.Parallel()
 	p := launch(t, t.TempDir(), nil, "demo", "--listen", "127.0.0.1:0", "--sandbox-listen", "127.0.0.1:0")
 	base := p.said(t, p.out, `What became of each:\s+(http://\S+)`)
-	p.said(t, p.out, `(Stop it with Ctrl-C)`)
+	sandbox := p.said(t, p.out, `What the sandbox got:\s+(http://\S+)`)
 	res, err := patient.Get(base)
 	require.NoError(t, err)
 	defer res.Body.Close()
@@ -261,12 +265,35 @@ func TestDemoServesItsPage(t *testing.T) {
 	require.NoError(t, err)
 	defer rebound.Body.Close()
 	require.GreaterOrEqual(t, rebound.StatusCode, 400)
-	sandbox := p.said(t, p.out, `What the sandbox got:\s+(http://\S+)`)
 	got, err := patient.Get(sandbox)
 	require.NoError(t, err, "the printed address works")
 	require.NoError(t, got.Body.Close())
+	demoReachesMeta(t, sandbox)
 	p.stop(t)
 	require.Less(t, bytes.Count([]byte(p.errOut.String()), []byte("\n")), 5, "quiet")
+}
+
+// demoReachesMeta waits until the week has brought the stand-in for Meta each of the rules'
+// events.
+func demoReachesMeta(t *testing.T, sandbox string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		res, err := patient.Get(sandbox + "_sandbox/summary")
+		require.NoError(t, err)
+		var sum capitest.Summary
+		require.NoError(t, json.NewDecoder(res.Body).Decode(&sum))
+		require.NoError(t, res.Body.Close())
+		kept := map[string]uint64{}
+		for _, d := range sum.Datasets {
+			for _, n := range d.Names {
+				kept[n.EventName] += n.Kept
+			}
+		}
+		if kept["Lead"] > 0 && kept["QualifiedLead"] > 0 && kept["Purchase"] > 0 {
+			return
+		}
+		require.Less(t, time.Since(began), time.Minute, "%v", kept)
+	}
 }
 
 // The doctor finds what is wrong and says what to do.

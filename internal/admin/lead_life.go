@@ -29,7 +29,8 @@ func (a *Admin) lifeOf(ctx context.Context, w *config.Workspace, lead ledger.ID,
 			return err
 		}
 		for i := range moves {
-			v.Hops = append(v.Hops, Hop{At: moves[i].At, What: "stage", Detail: moveSentence(&moves[i], stages)})
+			name, pipeline := stageName(&moves[i], stages)
+			v.Hops = append(v.Hops, Hop{At: moves[i].At, What: "stage", Detail: moveSentence(&moves[i], name, pipeline), Stage: name})
 		}
 		v.inOrder()
 	}
@@ -50,15 +51,19 @@ func (a *Admin) lifeOf(ctx context.Context, w *config.Workspace, lead ledger.ID,
 	return nil
 }
 
-// moveSentence says where a lead went, who moved it, and what came of it.
-func moveSentence(m *store.StageMove, stages []store.SourceStage) string {
-	name, of := m.Stage, m.Pipeline
+// stageName is what people call the stage of a move, and its pipeline.
+func stageName(m *store.StageMove, stages []store.SourceStage) (name, pipeline string) {
 	for i := range stages {
 		st := &stages[i]
 		if st.Source == m.Source && st.Field == m.Field && st.Pipeline == m.Pipeline && st.ID == m.Stage {
-			name, of = st.Name(), orElse(st.PipelineLabel, of)
+			return st.Name(), orElse(st.PipelineLabel, m.Pipeline)
 		}
 	}
+	return m.Stage, m.Pipeline
+}
+
+// moveSentence says where a lead went, who moved it, and what came of it.
+func moveSentence(m *store.StageMove, name, of string) string {
 	var b strings.Builder
 	switch {
 	case m.Field != "":

@@ -54,6 +54,7 @@ type Hop struct {
 	What   string    `json:"what"`
 	TookMS int64     `json:"took_ms"` // since the hop before
 	Detail string    `json:"detail"`
+	Stage  string    `json:"stage,omitempty"` // of a hop "stage": what people call it
 }
 
 // Imported tells what became of leads from a file or a platform's list.
@@ -212,7 +213,10 @@ func sumUp(states map[string]ledger.State, none string) string {
 func leadSentence(d store.DeliveryView) string {
 	switch d.State {
 	case ledger.Sent:
-		return fmt.Sprintf("the CRM has it, after %d tries", max(d.Tries, 1))
+		if d.Tries > 1 {
+			return fmt.Sprintf("the CRM has it, after %d tries", d.Tries)
+		}
+		return "the CRM has it, at the first try"
 	case ledger.Failed, ledger.Held, ledger.Skipped, ledger.Waiting:
 	}
 	if d.Answer.Message != "" {

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,7 +13,21 @@ type Clock struct {
 	start time.Time // real time at which the test clock was set
 	ahead time.Duration
 	speed float64
+	hand  *Hand
 }
+
+// Hand sets a clock: between two settings it goes as the real one does. The demo replays
+// a week with it.
+type Hand struct{ ahead atomic.Int64 } // of the real time
+
+// Clock returns the clock that is set by this hand; all of its copies follow.
+func (h *Hand) Clock() Clock { return Clock{hand: h} }
+
+// Set puts the clock to a time.
+func (h *Hand) Set(t time.Time) { h.ahead.Store(int64(time.Until(t))) }
+
+// Release lets the clock show the real time.
+func (h *Hand) Release() { h.ahead.Store(0) }
 
 // TestClock returns a clock that is ahead of the real one and runs speed times as
 // fast from now on.
@@ -20,11 +35,14 @@ func TestClock(ahead time.Duration, speed float64) Clock {
 	return Clock{start: time.Now(), ahead: ahead, speed: speed}
 }
 
-// IsTest tells whether the clock is a test's.
-func (c Clock) IsTest() bool { return c.speed != 0 }
+// IsTest tells whether the clock is a test's or the demo's, which must not reach Meta.
+func (c Clock) IsTest() bool { return c.speed != 0 || c.hand != nil }
 
 // Now returns the clock's time.
 func (c Clock) Now() time.Time {
+	if c.hand != nil {
+		return time.Now().Add(time.Duration(c.hand.ahead.Load()))
+	}
 	if c.speed == 0 {
 		return time.Now()
 	}

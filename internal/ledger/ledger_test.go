@@ -134,6 +134,23 @@ func TestATestClockRunsAheadAndFaster(t *testing.T) {
 	})
 }
 
+func TestAClockCanBeSetByHand(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var hand ledger.Hand
+		c := hand.Clock()
+		copied := c
+		require.True(t, c.IsTest(), "what is replayed must not reach Meta")
+		require.Equal(t, time.Now(), c.Now())
+		past := time.Now().Add(-7 * 24 * time.Hour)
+		hand.Set(past)
+		require.NoError(t, c.Sleep(t.Context(), time.Minute))
+		require.Equal(t, past.Add(time.Minute), copied.Now(), "it goes on from there as the real one does")
+		hand.Release()
+		require.Equal(t, time.Now(), copied.Now())
+	})
+}
+
 func TestTheBookAddsUp(t *testing.T) {
 	t.Parallel()
 	b := ledger.NewBook()

@@ -19,6 +19,7 @@ type frame struct {
 	Static    map[string]string
 	Book      *bookView
 	Event     *eventView
+	Lead      *leadView
 	Problem   string // "404", "503"
 }
 
@@ -31,6 +32,7 @@ type bookView struct {
 	Destinations []admin.Destination
 	Findings     []admin.Finding // open ones
 	Fixed        int64
+	Leads        []leadRow // the newest
 	Events       []*admin.Event
 	API          string
 }
@@ -115,6 +117,8 @@ type way struct {
 type step struct {
 	Kind  string // for the dot's colour: a state, or step
 	Head  string
+	Link  string // of the head; "": none
+	State string // shown beside the head; "": none
 	At    *time.Time
 	Text  string
 	More  []string

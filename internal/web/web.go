@@ -79,10 +79,12 @@ func New(c Config) (*Handler, error) {
 	}
 	h.mux.HandleFunc("GET /{$}", h.showBook)
 	h.mux.HandleFunc("GET /events/{id}", h.showEvent)
+	h.mux.HandleFunc("GET /leads/{id}", h.showLead)
 	h.mux.HandleFunc("GET /static/{file}", h.showStatic)
 	if c.Live {
 		h.mux.HandleFunc("GET /live", h.streamBook)
 		h.mux.HandleFunc("GET /live/{id}", h.streamEvent)
+		h.mux.HandleFunc("GET /live/leads/{id}", h.streamLead)
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { h.problem(w, r, http.StatusNotFound) })
 	return h, nil
@@ -164,7 +166,12 @@ func (h *Handler) book(ctx context.Context) (*bookView, error) {
 	if err != nil {
 		return nil, err
 	}
+	l, err := h.leads(ctx)
+	if err != nil {
+		return nil, err
+	}
 	v := h.words.bookView(b, d, f, e)
+	v.Leads = l
 	v.API = h.c.Links.API
 	return v, nil
 }
