@@ -69,12 +69,11 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 		return LeadResult{}, store.ErrIdempotencyKeyReused
 	}
 	if (done.Duplicate || done.Merged) && !l.History && !l.Test {
-		if err := r.enrich(ctx, ws, done.ID, l, now); err != nil {
-			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
+		other, err := r.enrich(ctx, ws, done.ID, l, now)
+		if err == nil && other { // also where a CRM told of the lead first, or a crash came before this
+			err = r.reconsider(ctx, ws, done.ID, now)
 		}
-	}
-	if done.Merged && !l.History && !l.Test {
-		if err := r.reconsider(ctx, ws, done.ID, now); err != nil {
+		if err != nil {
 			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
 		}
 	}
