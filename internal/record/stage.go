@@ -2,9 +2,11 @@ package record
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +35,7 @@ func (r *Recorder) Stages(ctx context.Context, ws *config.Workspace, source, kin
 	connected := connectedAt(ws, destination)
 	for i := range changes {
 		c := &changes[i]
+		fit(ws, c)
 		if c.At.IsZero() {
 			c.At = now
 		}
@@ -52,6 +55,50 @@ func (r *Recorder) Stages(ctx context.Context, ws *config.Workspace, source, kin
 		results[i] = done
 	}
 	return results, nil
+}
+
+// maxText is how many bytes of an id or a name are kept.
+const maxText = 500
+
+// fit makes the texts of a change such that every database keeps them, and none of them
+// says who somebody is: a record or deal that is called by an e-mail gets a keyed hash for
+// a name, always the same.
+func fit(ws *config.Workspace, c *ledger.StageChange) {
+	for _, text := range []*string{
+		&c.LeadID, &c.Platform, &c.Pipeline, &c.PipelineLabel, &c.Stage, &c.StageLabel, &c.Field, &c.From, &c.By, &c.DealID, &c.Currency, &c.Amount,
+	} {
+		*text = kept(*text)
+	}
+	c.Records = slices.Clone(c.Records)
+	for i := range c.Records {
+		c.Records[i] = nameless(ws, kept(c.Records[i]))
+	}
+	c.DealID = nameless(ws, c.DealID)
+	if strings.Contains(c.By, "@") {
+		c.By = ""
+	}
+	if n, err := strconv.ParseFloat(c.Amount, 64); err != nil || math.IsInf(n, 0) || n < 0 || strings.Trim(c.Amount, "0123456789.+eE-") != "" {
+		c.Amount = ""
+	}
+}
+
+func kept(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "")
+	}
+	return text
+}
+
+func nameless(ws *config.Workspace, record string) string {
+	if !strings.Contains(record, "@") {
+		return record
+	}
+	kind, id, ok := strings.Cut(record, ":")
+	if !ok {
+		kind, id = "record", record
+	}
+	return kind + ":" + hex.EncodeToString(ws.Ring.Index("record", id))
 }
 
 // connectedAt is when a CRM was connected: what it says of the time before is history.
