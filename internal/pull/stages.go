@@ -166,6 +166,9 @@ func (p *Puller) pollMoves(ctx context.Context, kind crm.StagePoller, ws *config
 		if err != nil {
 			return err
 		}
+		if change.At.IsZero() && since.IsZero() { // the CRM does not say when: at the connection it is history
+			change.History = true
+		}
 		done, err := p.c.Recorder.Stages(ctx, ws, c.Name, c.Kind, c.ID, []ledger.StageChange{change})
 		if err != nil {
 			return err

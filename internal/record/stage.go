@@ -147,6 +147,7 @@ func (r *Recorder) stage(ctx context.Context, ws *config.Workspace, m mover, c *
 	w := &store.StageWrite{
 		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: m.source, Destination: m.destination, Change: c,
 		Hash: ws.Ring.Index("stage change", c.Identity()), IDs: leadIDs(ws, c), People: p.indexed(ws.Ring),
+		Most: g.most,
 	}
 	if w.NewLead, err = newRecording(ws, lead, p, now); err != nil {
 		return StageResult{}, err

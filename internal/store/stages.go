@@ -25,6 +25,7 @@ type StageWrite struct {
 	IDs         [][]byte            // keyed hashes of what names exactly one lead, the first that is known wins
 	People      [][]byte            // keyed hashes of e-mail, phone and external id, in this order
 	NewLead     *LeadRecording      // made if none of them is known
+	Most        int                 // changes at the same time are counted up to that
 	// Decide says what the change brings about. It runs inside the transaction, maybe
 	// twice, and must not call out.
 	Decide func(f *StageFacts) (StageDecision, error)
@@ -320,9 +321,9 @@ func around(ctx context.Context, tx *tx, w *StageWrite) (int, error) {
 	var before, after int
 	at := w.Change.At
 	err := tx.row(ctx, `SELECT
-			(SELECT COUNT(*) FROM stage_changes WHERE ws = $1 AND source = $2 AND at > $3 AND at <= $4 AND effect = $6),
-			(SELECT COUNT(*) FROM stage_changes WHERE ws = $1 AND source = $2 AND at >= $4 AND at < $5 AND effect = $6)`,
-		[]any{w.Workspace, w.Source, ledger.Micros(at.Add(-burstWindow)), ledger.Micros(at), ledger.Micros(at.Add(burstWindow)), string(ledger.EffectEvent)}, &before, &after)
+			(SELECT COUNT(*) FROM (SELECT 1 FROM stage_changes WHERE ws = $1 AND source = $2 AND at > $3 AND at <= $4 AND effect = $6 LIMIT $7) b),
+			(SELECT COUNT(*) FROM (SELECT 1 FROM stage_changes WHERE ws = $1 AND source = $2 AND at >= $4 AND at < $5 AND effect = $6 LIMIT $7) a)`,
+		[]any{w.Workspace, w.Source, ledger.Micros(at.Add(-burstWindow)), ledger.Micros(at), ledger.Micros(at.Add(burstWindow)), string(ledger.EffectEvent), w.Most}, &before, &after)
 	return max(before, after), err
 }
 
