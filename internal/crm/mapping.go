@@ -254,10 +254,16 @@ func title(a Account, l *ledger.Lead) string {
 	return who + " – " + firstOf(l.Origin.FormName, what, "lead")
 }
 
+// Forwarded are the answers that go to a CRM by themselves: all but national ids, which
+// only a mapping that names them (answer:id_cpf) hands on.
+func Forwarded(l *ledger.Lead) []ledger.FormAnswer {
+	return slices.DeleteFunc(slices.Clone(l.Answers), func(f ledger.FormAnswer) bool { return f.Private })
+}
+
 // answers writes all answers as lines for a note.
 func answers(l *ledger.Lead) string {
 	lines := make([]string, 0, len(l.Answers))
-	for _, f := range l.Answers {
+	for _, f := range Forwarded(l) {
 		lines = append(lines, firstOf(f.Label, f.Question)+": "+strings.Join(f.Values, ", "))
 	}
 	return strings.Join(lines, "\n")

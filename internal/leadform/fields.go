@@ -56,6 +56,7 @@ func Assign(l *ledger.Lead, c Canonical, a ledger.FormAnswer) {
 	if a.Values = values; len(values) == 0 {
 		return
 	}
+	a.Private = a.Private || c == NationalID
 	l.Answers = append(l.Answers, a)
 	Set(l, c, values...)
 }

@@ -67,7 +67,7 @@ func TestAnswersAreKeptUnderTheirOwnNamesToo(t *testing.T) {
 		{Question: "correo", Label: "Correo", Values: []string{"jose@example.com"}},
 		{Question: "correo_2", Values: []string{"other@example.com"}},
 		{Question: "city", Values: []string{"Café"}},
-		{Question: "id_cpf", Values: []string{"000"}},
+		{Question: "id_cpf", Values: []string{"000"}, Private: true},
 	}, l.Answers)
 }
 

@@ -74,6 +74,7 @@ type FormAnswer struct {
 	Label    string   `json:"label,omitempty"` // the question in words, where known
 	Values   []string `json:"values"`
 	Consent  bool     `json:"consent,omitempty"` // a tick box of a disclaimer
+	Private  bool     `json:"private,omitempty"` // a national id: kept, and forwarded only where a mapping names it
 }
 
 // LogValue keeps personal data out of logs: it says which lead, not who.

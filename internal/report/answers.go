@@ -49,6 +49,9 @@ func (a *Answers) Add(row *store.LeadRow, events []string) error {
 	}
 	counted := map[string]bool{}
 	for _, answer := range lead.Answers {
+		if answer.Private {
+			continue
+		}
 		if answer.Consent {
 			continue
 		}

@@ -48,7 +48,7 @@ func Message(a crm.Account, l *ledger.Lead) notify.Message {
 	add("Address", join(", ", l.Contact.Street, l.Contact.City, l.Contact.State, l.Contact.Postcode, l.Contact.Country), "")
 	add("Birthday", value("birthday"), "")
 	shown := contact(a, l)
-	for _, f := range l.Answers {
+	for _, f := range crm.Forwarded(l) {
 		text := strings.Join(f.Values, ", ")
 		if !slices.Contains(shown, strings.ToLower(strings.TrimSpace(text))) { // the answer is a standard field as well
 			add(cmp.Or(f.Label, f.Question), text, "")

@@ -55,7 +55,7 @@ func flat(a crm.Account, l *ledger.Lead) map[string]any {
 // gets a number.
 func answerKeys(l *ledger.Lead) map[string]string {
 	keys := map[string]string{}
-	for i, f := range l.Answers {
+	for i, f := range crm.Forwarded(l) {
 		slug := crm.Slug(f.Question)
 		if slug == "" {
 			slug = crm.Slug(f.Label)
@@ -88,7 +88,7 @@ func full(a crm.Account, l *ledger.Lead) map[string]any {
 		return values
 	}
 	list := make([]ledger.FormAnswer, 0, len(l.Answers))
-	for _, f := range l.Answers {
+	for _, f := range crm.Forwarded(l) {
 		if f.Values == nil {
 			f.Values = []string{}
 		}
