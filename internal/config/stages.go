@@ -316,7 +316,7 @@ func worthOf(text string) (worth, *flaw) {
 
 // eventNames are those that people give to stages, as Meta and its guides write them.
 var eventNames = []string{
-	"Lead", "QualifiedLead", "ConvertedLead", "Contact", "Schedule", "SubmitApplication", "CompleteRegistration", "StartTrial", "Subscribe",
+	"Lead", "QualifiedLead", "ConvertedLead", "Contacted", "Contact", "Schedule", "SubmitApplication", "CompleteRegistration", "StartTrial", "Subscribe",
 	"InitiateCheckout", "AddPaymentInfo", "Purchase",
 }
 
