@@ -38,7 +38,7 @@ func TestCrash(t *testing.T) {
 		seed := uint64(number(t, "CAPILOOP_SOAK_SEED", int(time.Now().UnixNano()&0xffffffff)))
 		t.Logf("CAPILOOP_SOAK_SEED=%d repeats this run's choices", seed)
 		c := &crash{
-			rig: newRig(t, setup{database: database, speed: 20}), random: rand.New(rand.NewPCG(seed, 0)),
+			rig: newRig(t, setup{database: database, speed: 20, graph: capitest.Options{KeepRecords: 20_000_000}}), random: rand.New(rand.NewPCG(seed, 0)),
 			kept: make(map[string]bool), maybe: make(map[string]bool),
 		}
 		ctx, stop := context.WithCancel(t.Context())
