@@ -57,9 +57,13 @@ func (a *Admin) examineSource(ctx context.Context, w *config.Workspace, s *confi
 	if !ok {
 		return []Check{{Name: "address", OK: true, Sentence: "There is nothing to ask the platform; leads come to the source's own address."}}
 	}
-	found := kind.Check(ctx, leadform.Source{
+	source := leadform.Source{
 		ID: s.ID, Workspace: w.ID, Kind: s.Kind, Name: s.Name, Country: w.Country, CreatedAt: s.CreatedAt, Options: s.Options,
-	})
+	}
+	if a.c.URL != nil && a.c.URL() != "" {
+		source.Address = a.c.URL() + "/webhooks/" + s.Webhook
+	}
+	found := kind.Check(ctx, source)
 	list := make([]Check, len(found))
 	for i, c := range found {
 		list[i] = Check(c)

@@ -29,6 +29,7 @@ type Source struct {
 	Country   string    // of the workspace, the default for phones
 	CreatedAt time.Time // leads created before are history
 	Options   secret.Options
+	Address   string // by which its platform reaches it, for Check; "": not known. It is a secret
 }
 
 // Request is what came in on a source's address.

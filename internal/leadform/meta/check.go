@@ -16,7 +16,8 @@ import (
 
 // Check asks Graph whether leads of the Page reach us: is the token good and may it
 // read leads, does the Page tell this app of new leads, does the Leads Access of the
-// Page let the app and its user read them, and can the forms be listed.
+// Page let the app and its user read them, can the forms be listed, and does our own
+// address answer Meta's handshake.
 func (k *Kind) Check(ctx context.Context, s leadform.Source) []leadform.Check {
 	r, err := k.reader(s)
 	if err != nil {
@@ -29,7 +30,7 @@ func (k *Kind) Check(ctx context.Context, s leadform.Source) []leadform.Check {
 	}
 	page, err := r.Page(ctx, pageID(s), "", "")
 	checks = append(checks, checkSubscription(page, t.AppID, err))
-	return append(checks, checkAccess(ctx, r, pageID(s), t), checkForms(ctx, r, pageID(s)))
+	return append(checks, checkAccess(ctx, r, pageID(s), t), checkForms(ctx, r, pageID(s)), k.checkHandshake(ctx, s))
 }
 
 // neededScopes: leads are read with the first, forms and subscriptions with the others.

@@ -166,7 +166,11 @@ func TestCheck(t *testing.T) {
 			g.AddForm(capitest.Form{ID: formA, PageID: page})
 			c.set(g)
 			byName := map[string]leadform.Check{}
-			for _, line := range meta.New(meta.Config{}).Check(t.Context(), g.source(c.change)) {
+			source := g.source(c.change)
+			source.Address = callback(t, func(r leadform.Request) leadform.Answer {
+				return meta.New(meta.Config{}).Receive(r, source, time.Now()).Answer
+			})
+			for _, line := range meta.New(meta.Config{}).Check(t.Context(), source) {
 				byName[line.Name] = line
 				require.NotContains(t, line.Sentence+line.NextStep, token)
 				if c.bad == "" {
