@@ -78,9 +78,6 @@ where it was; a lead that is there already is not taken twice.`,
 
 // columnsOf reads --column.
 func columnsOf(list []string) (map[string]string, error) {
-	if len(list) == 0 {
-		return nil, nil //nolint:nilnil // no map is needed
-	}
 	columns := make(map[string]string, len(list))
 	for _, c := range list {
 		header, field, ok := strings.Cut(c, "=")

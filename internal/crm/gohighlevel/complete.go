@@ -46,7 +46,7 @@ type person struct {
 
 // Complete reads the contact and, where the change does not name it, the opportunity.
 func (c *CRM) Complete(ctx context.Context, a crm.Account, change *ledger.StageChange) error {
-	deal, contact := idOf(change.Records, "opportunity"), idOf(change.Records, "contact")
+	deal, contact := crm.RecordID(change.Records, "opportunity"), crm.RecordID(change.Records, "contact")
 	if deal != "" && contact == "" {
 		var answer struct {
 			Opportunity opportunity `json:"opportunity"`
@@ -174,14 +174,4 @@ func (c *CRM) names(ctx context.Context, a crm.Account) (map[string]string, erro
 	defer c.mu.Unlock()
 	c.known[a.ID] = list
 	return list.keys, nil
-}
-
-// idOf returns the id of the first record of a kind, "" if there is none.
-func idOf(records []string, kind string) string {
-	for _, r := range records {
-		if id, ok := strings.CutPrefix(r, kind+":"); ok {
-			return id
-		}
-	}
-	return ""
 }

@@ -37,14 +37,14 @@ type version struct {
 // Complete reads whose deal or contact it is, the amount, and what the option read asks
 // for. A deal that was just created begins in the first stage of its history.
 func (h *HubSpot) Complete(ctx context.Context, a crm.Account, c *ledger.StageChange) error {
-	if id := idOf(c.Records, "deal"); id != "" {
+	if id := crm.RecordID(c.Records, "deal"); id != "" {
 		d, err := h.deal(ctx, a, id)
 		if err != nil {
 			return err
 		}
 		return h.completeDeal(ctx, a, c, d)
 	}
-	id := idOf(c.Records, "contact")
+	id := crm.RecordID(c.Records, "contact")
 	if id == "" {
 		return crm.Unread("the record", ledger.Refusal{Answer: ledger.Answer{Message: "the change names no deal and no contact"}})
 	}

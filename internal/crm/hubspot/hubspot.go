@@ -83,7 +83,7 @@ type call struct {
 // Deliver creates or updates the contact, then the deal.
 func (h *HubSpot) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, known []string) crm.Delivered {
 	c := &call{h: h, a: a, l: l, hide: crm.Private(a, l)}
-	id, o := c.contact(ctx, idOf(known, "contact"))
+	id, o := c.contact(ctx, crm.RecordID(known, "contact"))
 	d := crm.Delivered{Outcome: o, Sent: c.sent}
 	if id == "" {
 		return d
@@ -92,7 +92,7 @@ func (h *HubSpot) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, kn
 	if !a.Options.Is("deal") {
 		return d
 	}
-	deal := idOf(known, "deal")
+	deal := crm.RecordID(known, "deal")
 	if deal == "" {
 		deal, o = c.deal(ctx, id)
 	}
@@ -101,15 +101,6 @@ func (h *HubSpot) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, kn
 		d.Records = []string{"deal:" + deal, "contact:" + id}
 	}
 	return d
-}
-
-func idOf(records []string, kind string) string {
-	for _, r := range records {
-		if id, ok := strings.CutPrefix(r, kind+":"); ok {
-			return id
-		}
-	}
-	return ""
 }
 
 // contact returns the contact's id if the outcome is Accepted.

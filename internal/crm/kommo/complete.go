@@ -62,7 +62,7 @@ type readContact struct {
 
 // Complete reads the lead, its contact and the account's currency.
 func (c *CRM) Complete(ctx context.Context, a crm.Account, change *ledger.StageChange) error {
-	id := idOf(change.Records, "lead")
+	id := crm.RecordID(change.Records, "lead")
 	if id == "" {
 		return crm.Unread("the lead", ledger.Refusal{Answer: ledger.Answer{Message: "the change names no lead"}})
 	}
@@ -225,14 +225,4 @@ func (c *CRM) currencyOf(ctx context.Context, a crm.Account) (string, error) {
 	defer c.mu.Unlock()
 	c.currencies[a.ID] = known
 	return known.code, nil
-}
-
-// idOf returns the id of the first record of a kind, "" if there is none.
-func idOf(records []string, kind string) string {
-	for _, r := range records {
-		if id, ok := strings.CutPrefix(r, kind+":"); ok {
-			return id
-		}
-	}
-	return ""
 }

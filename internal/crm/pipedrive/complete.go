@@ -58,9 +58,9 @@ func (p *Pipedrive) Complete(ctx context.Context, a crm.Account, c *ledger.Stage
 	if err != nil {
 		return err
 	}
-	who := idOf(c.Records, "person")
+	who := crm.RecordID(c.Records, "person")
 	if who == "" || c.LeadID == "" && key != "" || c.Amount == "" || len(a.Options.List("read")) > 0 {
-		id := cmp.Or(idOf(c.Records, "deal"), c.DealID)
+		id := cmp.Or(crm.RecordID(c.Records, "deal"), c.DealID)
 		if id == "" {
 			return crm.Unread("the deal", ledger.Refusal{Answer: ledger.Answer{Message: "the change names no deal"}})
 		}
@@ -80,7 +80,7 @@ func (p *Pipedrive) Complete(ctx context.Context, a crm.Account, c *ledger.Stage
 			}
 		}
 		takeFields(a, c, raw)
-		who = idOf(c.Records, "person")
+		who = crm.RecordID(c.Records, "person")
 	}
 	if who != "" {
 		x, err := p.individual(ctx, a, who)

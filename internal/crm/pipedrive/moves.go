@@ -168,7 +168,7 @@ func (p *Pipedrive) movesOf(ctx context.Context, a crm.Account, raw json.RawMess
 			c.At = c.CreatedAt
 		}
 		takeFields(a, c, raw)
-		if who := idOf(c.Records, "person"); who != "" {
+		if who := crm.RecordID(c.Records, "person"); who != "" {
 			x, err := p.known(ctx, a, who, people)
 			if err != nil {
 				return nil, err

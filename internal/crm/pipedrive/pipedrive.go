@@ -92,10 +92,10 @@ func (p *Pipedrive) Deliver(ctx context.Context, a crm.Account, l *ledger.Lead, 
 		return crm.Delivered{Outcome: o}
 	}
 	c.key = key
-	if record := idOf(known, c.kind()); record != "" {
+	if record := crm.RecordID(known, c.kind()); record != "" {
 		return crm.Delivered{Outcome: ledger.Accepted{Answer: ledger.Answer{Message: "the lead has its record already"}}, Records: known}
 	}
-	who, o := c.person(ctx, idOf(known, "person"))
+	who, o := c.person(ctx, crm.RecordID(known, "person"))
 	if o != nil {
 		return crm.Delivered{Outcome: o, Sent: c.sent}
 	}
@@ -120,15 +120,6 @@ func (c *call) kind() string {
 		return "deal"
 	}
 	return "lead"
-}
-
-func idOf(records []string, kind string) string {
-	for _, r := range records {
-		if id, ok := strings.CutPrefix(r, kind+":"); ok {
-			return id
-		}
-	}
-	return ""
 }
 
 // create makes the lead or the deal.
