@@ -1,7 +1,6 @@
 package record
 
 import (
-	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -103,15 +102,4 @@ func tooLarge(most int) capi.Problem {
 		Field: "event", Code: ProblemPayloadTooLarge, Severity: capi.SeverityError,
 		Reason: fmt.Sprintf("the event is larger than the %d bytes that a destination takes", most), Fix: "send fewer contents or custom properties",
 	}
-}
-
-// fingerprint recognises a person without saying anything about them: a keyed hash
-// cut to 63 bits.
-func (r *Recorder) fingerprint(person []byte) int64 {
-	if len(person) == 0 {
-		return 0
-	}
-	h := hmac.New(sha256.New, r.c.Fingerprint)
-	h.Write(person)
-	return int64(binary.BigEndian.Uint64(h.Sum(nil)) >> 1)
 }

@@ -35,12 +35,15 @@ type Config struct {
 
 // Recorder records. It is safe for concurrent use.
 type Recorder struct {
-	c     Config
-	norms norms
+	c      Config
+	norms  norms
+	prints ledger.Fingerprints
 }
 
 // New returns a Recorder.
-func New(c Config) *Recorder { return &Recorder{c: c} }
+func New(c Config) *Recorder {
+	return &Recorder{c: c, prints: ledger.NewFingerprints(c.Fingerprint)}
+}
 
 // Item is one event of a request.
 type Item struct {
@@ -235,7 +238,7 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 		case ahead:
 			d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, out.Time
 		}
-		out.Person = r.fingerprint(x.Person)
+		out.Person = r.prints.Person(x.Person)
 		out.Deliveries = append(out.Deliveries, d)
 	}
 	if len(targets) == 0 {
