@@ -64,7 +64,7 @@ var stateOf = map[ledger.Reason][]ledger.State{
 	ledger.DestinationGone: {ledger.Held}, ledger.FieldMissing: {ledger.Held}, ledger.AddressGone: {ledger.Held},
 	ledger.BulkChange: {ledger.Held}, ledger.ValueOutlier: {ledger.Held}, ledger.TestName: {ledger.Held}, ledger.Sequence: {ledger.Held},
 	ledger.OtherPlatform: {ledger.Skipped}, ledger.SequenceBroken: {ledger.Skipped}, ledger.Undone: {ledger.Skipped}, ledger.NoMatchKey: {ledger.Failed}, ledger.InvalidTime: {ledger.Failed},
-	ledger.NoConsent: {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped}, ledger.Cleared: {ledger.Skipped},
+	ledger.NoConsent: {ledger.Skipped}, ledger.Crawler: {ledger.Skipped}, ledger.NotLive: {ledger.Skipped}, ledger.NoDestination: {ledger.Skipped}, ledger.Dropped: {ledger.Skipped}, ledger.WasRemoved: {ledger.Skipped}, ledger.Cleared: {ledger.Skipped},
 	ledger.Expired: {ledger.Failed}, ledger.Refused: {ledger.Failed},
 }
 

@@ -103,7 +103,7 @@ func (a *Admin) Latest(ctx context.Context, by Actor, ws string, limit int) ([]*
 func eventOf(v *store.EventView) *Event {
 	e := &Event{
 		ID: v.ID.String(), Name: v.Name, EventID: v.EventID, EventTime: v.Time.Unix(), ActionSource: v.ActionSource, Source: v.Source,
-		ReceivedAt: v.ID.Time(), State: v.State(), KeysCame: keyNames(v.Came), Deliveries: make([]Delivery, 0, len(v.Deliveries)),
+		ReceivedAt: v.ID.Time(), State: v.State(), KeysCame: keyNames(v.Came), Consent: v.Consent, Deliveries: make([]Delivery, 0, len(v.Deliveries)),
 	}
 	for _, d := range v.Deliveries {
 		out := Delivery{

@@ -22,6 +22,7 @@ type Event struct {
 	Reason       ledger.Reason `json:"reason"`
 	Sentence     string        `json:"sentence"`
 	KeysCame     []string      `json:"keys_came"`
+	Consent      string        `json:"consent"` // granted:tcf, denied:gcm …; "": nothing was said
 	Deliveries   []Delivery    `json:"deliveries"`
 }
 

@@ -185,7 +185,8 @@ func readItem(raw []byte, defaults own) record.Item {
 		}
 		event.Unknown = nil
 	}
-	item.Dataset, item.Consent, item.TestEventCode, item.PartnerAgent = o.dataset, o.consent, o.testCode, o.agent
+	item.Dataset, item.TestEventCode, item.PartnerAgent = o.dataset, o.testCode, o.agent
+	item.Consent = ledger.Decision{Consent: o.consent, By: ledger.ByCaller}
 	return item
 }
 

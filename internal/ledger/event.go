@@ -19,6 +19,7 @@ type Event struct {
 	ActionSource string
 	Came         capi.KeySet // the match keys that came with the event
 	Person       int64       // fingerprint of the person's match keys, 0 if there are none
+	Consent      string      // what was known about consent, as Decision writes it
 	Deliveries   []Delivery
 }
 

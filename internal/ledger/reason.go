@@ -36,6 +36,7 @@ const (
 
 	// skipped.
 	NoConsent      Reason = "no_consent"
+	Crawler        Reason = "crawler" // filtered: a robot looked at the page, not a person
 	NotLive        Reason = "not_live"
 	NoDestination  Reason = "no_destination"
 	Dropped        Reason = "dropped_by_person"
@@ -79,6 +80,7 @@ var sentences = map[Reason]string{
 	DestinationGone:   "Its destination was removed; confirm, and it is skipped.",
 
 	NoConsent:      "Not sent, because the person did not agree.",
+	Crawler:        "Not sent, because a crawler or another program opened the page, not a person.",
 	NotLive:        "Not sent, because the destination is switched off.",
 	NoDestination:  "Not sent, because the workspace had no destination for it.",
 	Dropped:        "Not sent, because a person dropped it.",

@@ -59,7 +59,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 	e := o.event(rule, part, at)
 	out := &ledger.Event{
 		ID: r.c.IDs.Next(), Workspace: o.ws.ID, Source: o.source, Name: e.EventName, EventID: e.EventID, Time: at,
-		ActionSource: string(e.ActionSource), Came: e.UserData.Keys(),
+		ActionSource: string(e.ActionSource), Came: e.UserData.Keys(), Consent: ledger.Decision{Consent: o.lead.Consent, By: ledger.ByLead}.String(),
 	}
 	made := store.LeadEvent{Name: rule.Event, Part: part, At: at, Event: out}
 	if sequence {
@@ -111,9 +111,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		out.Deliveries = append(out.Deliveries, d)
 	}
 	if len(out.Deliveries) == 0 {
-		d := ledger.Delivery{ID: out.ID.Delivery(1), Priority: ledger.Ordinary}
-		skip(&d, ledger.NoDestination)
-		out.Deliveries = append(out.Deliveries, d)
+		out.Deliveries = append(out.Deliveries, nowhere(out.ID))
 	}
 	return made, nil
 }

@@ -38,6 +38,7 @@ type Recorder struct {
 	c      Config
 	norms  norms
 	prints ledger.Fingerprints
+	robots crawlers
 }
 
 // New returns a Recorder.
@@ -49,13 +50,18 @@ func New(c Config) *Recorder {
 type Item struct {
 	Event   *capi.Event // changed by recording
 	Dataset string      // "" goes to every dataset of the workspace
-	Consent ledger.Consent
+	Consent ledger.Decision
 	// TestEventCode goes before the dataset's own; "" leaves that in force.
 	TestEventCode string
 	PartnerAgent  string // the caller's; "": ours is sent
 	// Problems were found while the event was read; an error among them rejects it.
 	// Event may then be nil.
 	Problems capi.Problems
+	// Unsent is why its receiver lets the event go nowhere: it is written down by name,
+	// id and time. None: it goes.
+	Unsent ledger.Reason
+	// Form tells that the event is a form's: a lead with the same id may come by the form.
+	Form bool
 }
 
 // Request is what one caller sends at once.
@@ -63,6 +69,7 @@ type Request struct {
 	Workspace *config.Workspace
 	Source    string
 	Items     []Item
+	Sightings []Sighting // what the tag saw, written with the events
 	// AllOrNothing records nothing if one event is rejected, as Graph does.
 	AllOrNothing bool
 
@@ -137,7 +144,8 @@ func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 			Answer: func(recorded []store.Recorded) (int, []byte) { return q.Answer(fill(recorded)) },
 		}
 	}
-	if len(rec.Events) == 0 && len(rec.Refused) == 0 && rec.Idem == nil {
+	rec.Sightings = r.sightings(&q)
+	if len(rec.Events) == 0 && len(rec.Refused) == 0 && len(rec.Sightings) == 0 && rec.Idem == nil {
 		return &Outcome{Results: results}, nil
 	}
 	recorded, err := r.c.Store.Record(ctx, rec)
@@ -187,7 +195,7 @@ func (r *Recorder) prepare(q *Request, item *Item, res *Result, now time.Time) *
 	ahead := complete(e, now, &res.Warnings)
 	out := &ledger.Event{
 		ID: r.c.IDs.Next(), Workspace: ws.ID, Source: q.Source, Time: time.Unix(e.EventTime, 0), ActionSource: string(e.ActionSource),
-		Came: e.UserData.Keys(),
+		Came: e.UserData.Keys(), Consent: item.Consent.String(),
 	}
 	if !r.address(q, item, out, targets, res, now, ahead) {
 		return nil
@@ -203,6 +211,9 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 	res *Result, now time.Time, ahead bool,
 ) bool {
 	ws, e := q.Workspace, item.Event
+	if why := r.unsent(item); why != ledger.None {
+		return writeOff(e, out, targets, res, why)
+	}
 	rules := platform.Rules{Locale: capi.Locale{Country: ws.Country, Now: now}, Keys: ws.Keys, People: len(q.withdrawn) > 0}
 	if ahead { // it waits until its time has come, and is judged by that time
 		rules.Locale.Now = time.Unix(e.EventTime, 0)
@@ -231,7 +242,7 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 			return false
 		}
 		switch {
-		case !item.Consent.Allows(ws.ConsentRequired), hasWithdrawn(ws, q.withdrawn, x.People):
+		case !item.Consent.Consent.Allows(ws.ConsentRequired), hasWithdrawn(ws, q.withdrawn, x.People):
 			skip(&d, ledger.NoConsent)
 		case !ds.Live:
 			skip(&d, ledger.NotLive)
@@ -242,11 +253,47 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 		out.Deliveries = append(out.Deliveries, d)
 	}
 	if len(targets) == 0 {
-		d := ledger.Delivery{ID: out.ID.Delivery(1), Priority: ledger.Ordinary}
-		skip(&d, ledger.NoDestination)
-		out.Deliveries = append(out.Deliveries, d)
+		out.Deliveries = append(out.Deliveries, nowhere(out.ID))
 	}
 	return true
+}
+
+// unsent says why an event goes nowhere, whatever is in it.
+func (r *Recorder) unsent(item *Item) ledger.Reason {
+	if r.robots.visits(item.Event) {
+		return ledger.Crawler
+	}
+	return item.Unsent
+}
+
+// writeOff makes the deliveries of an event that goes nowhere. Nothing of it but its
+// name, id and time is looked at.
+func writeOff(e *capi.Event, out *ledger.Event, targets []*config.Dataset, res *Result, why ledger.Reason) bool {
+	if e.EventName = strings.TrimSpace(e.EventName); e.EventName == "" {
+		res.Rejected = capi.Problems{{
+			Field: "event_name", Code: capi.ProblemNoEventName, Severity: capi.SeverityError, Reason: "the event has no name", Fix: "give a standard name (Lead, Purchase …) or one of your own",
+		}}
+		return false
+	}
+	out.Came = 0
+	for n, ds := range targets {
+		d := ledger.Delivery{ID: out.ID.Delivery(n + 1), Destination: ds.ID, Priority: ledger.Ordinary, Deadline: ledger.Deadline(out.Time, e.ActionSource)}
+		if skip(&d, why); why == ledger.Expired {
+			fail(&d, why)
+		}
+		out.Deliveries = append(out.Deliveries, d)
+	}
+	if len(targets) == 0 {
+		out.Deliveries = []ledger.Delivery{nowhere(out.ID)}
+	}
+	return true
+}
+
+// nowhere is the delivery of an event whose workspace has no destination.
+func nowhere(id ledger.ID) ledger.Delivery {
+	d := ledger.Delivery{ID: id.Delivery(1), Priority: ledger.Ordinary}
+	skip(&d, ledger.NoDestination)
+	return d
 }
 
 // skip empties a delivery that will not be sent: what does not leave is not kept.
@@ -256,7 +303,7 @@ func skip(d *ledger.Delivery, why ledger.Reason) {
 
 // sumUp returns the state that the caller should know of: the least good one.
 func sumUp(list []ledger.Delivery) (ledger.State, ledger.Reason) {
-	for _, s := range []ledger.State{ledger.Held, ledger.Waiting, ledger.Skipped} {
+	for _, s := range []ledger.State{ledger.Held, ledger.Waiting, ledger.Skipped, ledger.Failed} {
 		for _, d := range list {
 			if d.State == s {
 				return s, d.Reason

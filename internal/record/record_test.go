@@ -139,7 +139,7 @@ func TestConsentComesFirst(t *testing.T) {
 		{ledger.ConsentGranted, true, ledger.None},
 	} {
 		d.ws.ConsentRequired = c.required
-		res := d.one(t, record.Item{Event: lead(func(e *capi.Event) { e.EventID = fmt.Sprint(c) }), Dataset: "1", Consent: c.given})
+		res := d.one(t, record.Item{Event: lead(func(e *capi.Event) { e.EventID = fmt.Sprint(c) }), Dataset: "1", Consent: ledger.Decision{Consent: c.given}})
 		require.Equal(t, c.want, res.Reason, "%+v", c)
 	}
 }

@@ -16,10 +16,12 @@ import (
 type Recording struct {
 	Workspace int64
 	Events    []*ledger.Event
-	Refused   []Refused   // counted as rejected, not stored
-	Idem      *Idempotent // nil: the request came without a key
+	Refused   []Refused         // counted as rejected, not stored
+	Sightings []ledger.Sighting // each is written once, however often it comes
+	Idem      *Idempotent       // nil: the request came without a key
 
 	result []Recorded
+	seen   int // sightings that were new
 }
 
 // Refused is an event that was turned away at the door.
@@ -39,7 +41,7 @@ type Recorded struct {
 
 var (
 	eventsTable = newTable("events",
-		"id:bigint ws:bigint source:text name:text event_id:text time:bigint action_source:text came:bigint person:bigint", "")
+		"id:bigint ws:bigint source:text name:text event_id:text time:bigint action_source:text came:bigint person:bigint consent:text", "")
 	deliveriesTable = newTable("deliveries",
 		"id:bigint destination:bigint kept:bigint priority:bigint deadline:bigint test_code:text agent:text notes:text payload:bytea", "")
 	pendingTable = newTable("pending",
@@ -65,7 +67,7 @@ func (s *Store) Record(ctx context.Context, r *Recording) ([]Recorded, error) {
 }
 
 func (r *Recording) size() int64 {
-	n := int64(512)
+	n := int64(512 + 512*len(r.Sightings))
 	for _, e := range r.Events {
 		for i := range e.Deliveries {
 			n += int64(len(e.Deliveries[i].Payload)) + 256
@@ -129,6 +131,9 @@ func (s *Store) recordAll(ctx context.Context, tx *tx, recs []*Recording) error 
 		return err
 	}
 	if err := s.insert(ctx, tx, fresh); err != nil {
+		return err
+	}
+	if err := s.insertSightings(ctx, tx, recs); err != nil {
 		return err
 	}
 	for _, r := range recs {
@@ -214,7 +219,7 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 			last = e
 			events = append(events, []any{
 				int64(e.ID), e.Workspace, e.Source, e.Name, e.EventID, ledger.Micros(e.Time), e.ActionSource,
-				int64(e.Came), e.Person, //nolint:gosec // a bit set keeps its bits
+				int64(e.Came), e.Person, e.Consent, //nolint:gosec // a bit set keeps its bits
 			})
 		}
 	}

@@ -25,6 +25,7 @@ type EventView struct {
 	Time         time.Time
 	ActionSource string
 	Came         capi.KeySet
+	Consent      string // what was known about consent; "": nothing
 	Deliveries   []DeliveryView
 }
 
@@ -74,8 +75,8 @@ const viewQuery = `SELECT d.id, COALESCE(t.name, ''), COALESCE(t.kind, ''), d.ke
 func (s *Store) Event(ctx context.Context, ws int64, id ledger.ID) (*EventView, error) {
 	v := &EventView{ID: id.Event()}
 	var at, came int64
-	err := s.read.QueryRowContext(ctx, `SELECT source, name, event_id, time, action_source, came FROM events WHERE id = $1 AND ws = $2`,
-		int64(v.ID), ws).Scan(&v.Source, &v.Name, &v.EventID, &at, &v.ActionSource, &came)
+	err := s.read.QueryRowContext(ctx, `SELECT source, name, event_id, time, action_source, came, consent FROM events WHERE id = $1 AND ws = $2`,
+		int64(v.ID), ws).Scan(&v.Source, &v.Name, &v.EventID, &at, &v.ActionSource, &came, &v.Consent)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, ErrNotFound
 	}

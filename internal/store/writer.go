@@ -161,7 +161,7 @@ func (w *writer) gather(first *task, queue <-chan *task) []*task {
 // rows is about how many rows a task writes; what a lane settles is a batch.
 func (t *task) rows() int {
 	if t.rec != nil {
-		return 1 + len(t.rec.Events)
+		return 1 + len(t.rec.Events) + len(t.rec.Sightings)
 	}
 	return 100
 }
