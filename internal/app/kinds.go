@@ -57,13 +57,16 @@ func crmKinds() map[string]crm.CRM {
 func (k *Kinds) check(f *config.File) error {
 	sources, crms := config.Kinds{}, config.Kinds{}
 	for name, kind := range k.Sources {
-		sources[name] = []config.Option{}
+		sources[name] = config.Settings{}
 		for _, o := range kind.Options() {
-			sources[name] = append(sources[name], config.Option{Name: o.Name, Form: formOf(int(o.Type), int(leadform.List), int(leadform.Map)), Required: o.Required, Help: o.Help})
+			sources[name] = append(sources[name], config.Option{
+				Name: o.Name, Form: formOf(int(o.Type), int(leadform.List), int(leadform.Map)), Required: o.Required, Help: o.Help,
+				OneOf: o.OneOf, Keys: o.Keys, Needs: o.Needs, Key: o.Key,
+			})
 		}
 	}
 	for name, kind := range k.CRMs {
-		crms[name] = []config.Option{}
+		crms[name] = config.Settings{}
 		for _, o := range kind.Options() {
 			crms[name] = append(crms[name], config.Option{Name: o.Name, Form: formOf(int(o.Type), int(crm.List), int(crm.Map)), Required: o.Required, Help: o.Help})
 		}

@@ -221,21 +221,31 @@ type Option struct {
 	Form     Form
 	Required bool
 	Help     string // one line
+
+	OneOf []string            // of a text: what it may be; nil: anything
+	Keys  map[string][]string // of a map: its keys, each with what it may be; nil: any
+	Needs string              // another setting that must stand beside it
+	Key   bool                // a word in public that stands once among all
 }
 
 // Kinds are the settings of each kind.
-type Kinds map[string][]Option
+type Kinds map[string]Settings
+
+// Settings are those of one kind.
+type Settings []Option
 
 // CheckOptions looks over what this package cannot judge, for it does not know the
 // kinds: whether each kind of source and CRM is known, and its settings. What is
 // wrong comes back as one *Error, as from Parse.
 func (f *File) CheckOptions(sources, crms Kinds) error {
 	e := &Error{}
+	taken := map[string]spot{}
 	for i := range f.Workspaces {
 		w := &f.Workspaces[i]
 		for j := range w.Sources {
 			s := &w.Sources[j]
 			sources.check(e, "source", s.Kind, s.Options, s.spots, "kind", "name", "webhook")
+			sources[s.Kind].values(e, s.Options, s.spots, taken)
 		}
 		for j := range w.CRMs {
 			c := &w.CRMs[j]

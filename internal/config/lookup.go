@@ -1,6 +1,9 @@
 package config
 
-import "crypto/subtle"
+import (
+	"crypto/subtle"
+	"iter"
+)
 
 // CRMs returns the CRMs of all workspaces.
 func (s *Snapshot) CRMs() []*CRM {
@@ -52,4 +55,22 @@ func (s *Snapshot) SourceByWebhook(key string) (*Workspace, *Source) {
 		}
 	}
 	return ws, source
+}
+
+// SourceBySite returns the source of the website with this public key; nil if there is
+// none.
+func (s *Snapshot) SourceBySite(key string) (*Workspace, *Source) {
+	found := s.bySite[key]
+	return found.workspace, found.source
+}
+
+// Sites returns the sources of all websites that have a public key, in no order.
+func (s *Snapshot) Sites() iter.Seq[*Source] {
+	return func(yield func(*Source) bool) {
+		for _, found := range s.bySite {
+			if !yield(found.source) {
+				return
+			}
+		}
+	}
 }

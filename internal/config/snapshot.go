@@ -16,6 +16,9 @@ import (
 // Graph inside the process, and it needs no token.
 const Sandbox = "sandbox"
 
+// SiteKey is the setting of a source that has the public key of its website.
+const SiteKey = "site"
+
 // Meta is the kind of destination that a dataset is.
 const Meta = "meta"
 
@@ -106,6 +109,13 @@ type Snapshot struct {
 	datasets []*Dataset
 	byDest   map[int64]*Dataset
 	byKey    map[[32]byte]access
+	bySite   map[string]site
+}
+
+// site is a website's source by its public key.
+type site struct {
+	workspace *Workspace
+	source    *Source
 }
 
 // access is what an API key opens.
@@ -124,6 +134,7 @@ func NewSnapshot(workspaces ...*Workspace) (*Snapshot, error) {
 		byID:       make(map[int64]*Workspace),
 		byDest:     make(map[int64]*Dataset),
 		byKey:      make(map[[32]byte]access),
+		bySite:     make(map[string]site),
 	}
 	names := make(map[string]bool)
 	for _, w := range workspaces {
@@ -140,6 +151,16 @@ func NewSnapshot(workspaces ...*Workspace) (*Snapshot, error) {
 			}
 			names[d.Name], s.byDest[d.ID] = true, d
 			s.datasets = append(s.datasets, d)
+		}
+		for _, x := range w.Sources {
+			key := x.Options.Text(SiteKey)
+			if key == "" {
+				continue
+			}
+			if other, ok := s.bySite[key]; ok {
+				return nil, fmt.Errorf("the site of source %s of workspace %s is also that of source %s of workspace %s", x.Name, w.Name, other.source.Name, other.workspace.Name)
+			}
+			s.bySite[key] = site{w, x}
 		}
 		for i := range w.APIKeys {
 			k := &w.APIKeys[i]

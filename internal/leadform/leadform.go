@@ -114,6 +114,11 @@ type Option struct {
 	Type     OptionType
 	Required bool
 	Help     string // one line for the configuration page
+
+	OneOf []string            // of a text: what it may be; nil: anything
+	Keys  map[string][]string // of a map: its keys, each with what it may be; nil: any
+	Needs string              // another setting that must stand beside it
+	Key   bool                // a word in public that stands once among all sources
 }
 
 // OptionType is the form of a setting.

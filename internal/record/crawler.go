@@ -32,12 +32,13 @@ var crawlerTokens = []struct{ source, tokens string }{
 	{"the words by which the others call themselves", "crawler crawling spider"},
 }
 
+// crawlerNames are all of them.
 var crawlerNames = func() []string {
-	var list []string
+	var all strings.Builder
 	for _, group := range crawlerTokens {
-		list = append(list, strings.Fields(group.tokens)...)
+		all.WriteString(group.tokens + " ")
 	}
-	return list
+	return strings.Fields(all.String())
 }()
 
 const (

@@ -173,5 +173,5 @@ func TestAnswers(t *testing.T) {
 	get := browser(urlencoded, "")
 	get.Method = http.MethodGet
 	require.Equal(t, 405, website.Kind{}.Receive(get, source(), now).Answer.Status)
-	require.Len(t, website.Kind{}.Options(), 5)
+	require.Len(t, website.Kind{}.Options(), 9)
 }

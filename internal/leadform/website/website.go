@@ -41,8 +41,12 @@ var _ leadform.Kind = Kind{}
 // Options lists the settings.
 func (Kind) Options() []leadform.Option {
 	return []leadform.Option{
-		{Name: "site", Type: leadform.Text, Help: "public key of the site, for the tag"},
-		{Name: "origins", Type: leadform.List, Help: "origins that may post: https://shop.example.com, *.example.com, server for form builders' servers; none: all"},
+		{Name: "site", Type: leadform.Text, Needs: "origins", Key: true, Help: "public key of the site, for the tag: letters, digits, - and _; it stands in the page's source"},
+		{Name: "origins", Type: leadform.List, Help: "origins of the pages that may post: https://shop.example.com, *.example.com, server for form builders' servers; none: all, but never for the tag"},
+		{Name: "consent", Type: leadform.Map, Keys: map[string][]string{"wait": waits}, Help: "{wait: hold}: what the tag does before the visitor has decided: hold (default) the events in memory, drop them, send them plain (without what identifies), or send them until somebody refuses"},
+		{Name: "fbp", Type: leadform.Text, OneOf: []string{"read", "create"}, Help: "read (default): the tag takes the Pixel's cookie _fbp where there is one; create: it makes one"},
+		{Name: "pageview", Type: leadform.Text, OneOf: yesOrNo, Help: "true: the tag reports PageView by itself (default false)"},
+		{Name: "pixel", Type: leadform.Text, OneOf: yesOrNo, Help: "false: the tag leaves the Pixel on the page alone (default true: it calls it with the same event id)"},
 		{Name: "honeypot", Type: leadform.Text, Help: "input that must stay empty, hidden from people (default " + DefaultHoneypot + ")"},
 		{Name: "redirect", Type: leadform.Text, Help: "thank-you page that a browser is sent to"},
 		{Name: "fields", Type: leadform.Map, Help: "input's name, label or path (payload.data.Wann) to a standard field, a name of your own, or - to drop it"},
