@@ -296,6 +296,9 @@ func TestCleanURL(t *testing.T) { // C117
 		{"https://example.com/#/thanks?email=a&x=1", "https://example.com/#/thanks?x=1", []string{"email"}},
 		{"https://example.com/#access_token=abc", "https://example.com/", []string{"access_token"}},
 		{"https://example.com/?utm_campaign=em&utm_content=phone", "https://example.com/?utm_campaign=em&utm_content=phone", nil},
+		{"https://example.com/?lat=52.5&lng=13.4&Longitude=1&utm_term=flat", "https://example.com/?utm_term=flat", []string{"lat", "lng", "Longitude"}},
+		{"https://example.com/?who=+491701234567&b=%2B49%20170%201234567&c=tel:%2B49(170)1234567&d=1", "https://example.com/?d=1", []string{"who", "b", "c"}},
+		{"https://example.com/?order=1234567890&q=+1&t=2026-01-02&fbclid=+491701234567", "https://example.com/?order=1234567890&q=+1&t=2026-01-02&fbclid=+491701234567", nil},
 		{"", "", nil},
 		{"not a url", "not a url", nil},
 	} {

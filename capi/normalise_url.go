@@ -7,8 +7,9 @@ import (
 )
 
 // CleanURL takes out of a page's address what may be personal data: query parameters
-// named like it (email, first_name, phone …), parameters that hold an e-mail address,
-// a user name before the host, and e-mail addresses in the path or fragment. Click ids
+// named like it (email, first_name, phone, lat …), parameters that hold an e-mail address
+// or an international phone number, a user name before the host, and e-mail addresses in
+// the path or fragment. Click ids
 // and utm_ parameters stay, as does everything else in its order. It returns the
 // names of what was removed, never the values. Meta's Business Tools Terms forbid
 // sending such data unhashed.
@@ -69,7 +70,7 @@ func cleanQuery(query string) (kept string, removed []string) {
 		if text, err := url.QueryUnescape(name); err == nil {
 			name = text
 		}
-		if !isPersonalParameter(name) && (isClickParameter(name) || !holdsAddress(value)) {
+		if !isPersonalParameter(name) && (isClickParameter(name) || !holdsAddress(value) && !holdsPhone(value)) {
 			return false
 		}
 		removed = append(removed, name)
@@ -108,6 +109,7 @@ var personalParameters = wordSet(`em mail emailaddress ph phone tel telephone mo
 	fn ln fname lname givenname surname familyname middlename name username user login nickname
 	dob birthday birth gender sex ssn passport iban
 	address street streetaddress addressline addr city town zip zipcode postcode postalcode
+	lat lng lon latitude longitude latlng latlon geo coords coordinates geolocation
 	pwd pass passwd secret token accesstoken authtoken apikey sessionid session jwt`)
 
 // holdsAddress finds an e-mail address, plain or escaped.
@@ -129,6 +131,30 @@ func holdsAddress(s string) bool {
 		s = text
 	}
 	return false
+}
+
+// holdsPhone finds a number that is written internationally, +49 170 1234567 or with tel:
+// before it. A plus may have become a blank. What has no plus may be any number, such as
+// an order's.
+func holdsPhone(s string) bool {
+	text, err := url.PathUnescape(s)
+	if err != nil {
+		text = s
+	}
+	text = strings.TrimPrefix(strings.ToLower(text), "tel:")
+	if text == "" || text[0] != '+' && text[0] != ' ' {
+		return false
+	}
+	digits := 0
+	for i := 1; i < len(text); i++ {
+		switch c := text[i]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case strings.IndexByte(" +-.()/", c) < 0:
+			return false
+		}
+	}
+	return digits >= 8 && digits <= 15 // E.164
 }
 
 func isAddressByte(c byte) bool {

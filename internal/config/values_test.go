@@ -11,8 +11,10 @@ import (
 
 // site is a made-up kind whose settings may say certain things only.
 var siteKinds = config.Kinds{"website": {
-	{Name: "site", Needs: "origins", Key: true}, {Name: "origins", Form: config.List, Help: "pages that may post"},
-	{Name: "fbp", OneOf: []string{"read", "create"}}, {Name: "consent", Form: config.Map, Keys: map[string][]string{"wait": {"hold", "drop", "send"}}},
+	{Name: "site", Needs: "origins", Key: true},
+	{Name: "origins", Form: config.List, Help: "pages that may post"},
+	{Name: "fbp", OneOf: []string{"read", "create"}},
+	{Name: "consent", Form: config.Map, Keys: map[string][]string{"wait": {"hold", "drop", "send"}}},
 }}
 
 func TestCheckOptionsTellsWhatValuesAreWrong(t *testing.T) {
