@@ -4,8 +4,12 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/capiloop/capiloop/internal/intake"
 )
@@ -35,4 +39,22 @@ func BenchmarkOneEvent(b *testing.B) {
 			})
 		})
 	}
+}
+
+// BenchmarkTag is a report of the tag with the disk: what a page waits for, if it did.
+func BenchmarkTag(b *testing.B) {
+	d := open(b, func(c *intake.Config) { c.Log, c.TrustedProxies = nil, prefixes("192.0.2.0/24") })
+	took := make([]time.Duration, 0, 1<<16)
+	for n := 0; b.Loop(); n++ {
+		body := said("shop-hold", granted, tagged("Purchase", strconv.Itoa(n), `,"custom_data":{"value":49.9,"currency":"EUR"},"user_data":{"em":"jane@example.com","fbp":"fb.1.1759270000000.123"}`))
+		start := time.Now()
+		a := d.report(body, "X-Forwarded-For", netip.AddrFrom4([4]byte{100, byte(n >> 16), byte(n >> 8), byte(n)}).String())
+		took = append(took, time.Since(start))
+		if a.Code != http.StatusNoContent {
+			b.Fatal(a.Body.String())
+		}
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }

@@ -30,20 +30,23 @@ func tooLargeBody() *wrong {
 }
 
 // readBody reads a request's body, unpacked, never more than maxBody bytes.
-func readBody(c *call) ([]byte, *wrong) {
-	if c.ContentLength > maxBody {
-		return nil, tooLargeBody()
+func readBody(c *call) ([]byte, *wrong) { return readBodyUpTo(c, maxBody, tooLargeBody) }
+
+// readBodyUpTo reads a body of at most so many bytes, packed and unpacked.
+func readBodyUpTo(c *call, most int64, tooLarge func() *wrong) ([]byte, *wrong) {
+	if c.ContentLength > most {
+		return nil, tooLarge()
 	}
-	limited := http.MaxBytesReader(c.w, c.Body, maxBody)
+	limited := http.MaxBytesReader(c.w, c.Body, most)
 	switch encoding := strings.ToLower(strings.TrimSpace(c.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
-		return readAll(limited, c.ContentLength)
+		return readAll(limited, c.ContentLength, most, tooLarge)
 	case "gzip", "x-gzip":
 		unpacked, err := gzip.NewReader(limited)
 		if err != nil {
-			return nil, cutOff(err, "the body is not gzip, as Content-Encoding says")
+			return nil, cutOff(err, "the body is not gzip, as Content-Encoding says", tooLarge)
 		}
-		return readAll(unpacked, 4*c.ContentLength)
+		return readAll(unpacked, 4*c.ContentLength, most, tooLarge)
 	default:
 		return nil, &wrong{
 			http.StatusUnsupportedMediaType, "unsupported_encoding", "the body is packed in a way that this server does not know",
@@ -54,22 +57,22 @@ func readBody(c *call) ([]byte, *wrong) {
 
 // readAll reads to the end. The expected size is only believed as far as a caller
 // that sends nothing can do no harm with it.
-func readAll(r io.Reader, expected int64) ([]byte, *wrong) {
+func readAll(r io.Reader, expected, most int64, tooLarge func() *wrong) ([]byte, *wrong) {
 	var b bytes.Buffer
 	b.Grow(int(min(max(expected, 0), 64<<10)) + bytes.MinRead)
-	n, err := b.ReadFrom(io.LimitReader(r, maxBody+1))
+	n, err := b.ReadFrom(io.LimitReader(r, most+1))
 	if err != nil {
-		return nil, cutOff(err, "the body could not be read to its end")
+		return nil, cutOff(err, "the body could not be read to its end", tooLarge)
 	}
-	if n > maxBody {
-		return nil, tooLargeBody()
+	if n > most {
+		return nil, tooLarge()
 	}
 	return b.Bytes(), nil
 }
 
-func cutOff(err error, message string) *wrong {
+func cutOff(err error, message string, tooLarge func() *wrong) *wrong {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return tooLargeBody()
+		return tooLarge()
 	}
 	return &wrong{http.StatusBadRequest, "body_unreadable", message, "send the whole body, as long as Content-Length says", ""}
 }

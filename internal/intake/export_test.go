@@ -14,9 +14,9 @@ func (h *Handler) Remembered() int {
 
 // FloodFrom posts from n addresses and tells how many are kept.
 func FloodFrom(n int) int {
-	f := newFloods()
+	f := newFloods(formsPerSecond, formsAtOnce)
 	for i := range n {
-		f.allow(1, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), time.Unix(0, 0))
+		f.allow(1, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 1, time.Unix(0, 0))
 	}
 	return len(f.seen)
 }

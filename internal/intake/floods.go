@@ -17,8 +17,18 @@ const (
 	formsAtOnce    = 60
 )
 
-// floods slows down who fills in forms by the hundred. What it remembers is bounded.
+// The tag's events that are taken from one address: a mobile network's visitors may all
+// have the same, and a page that was off line sends what it kept.
+const (
+	tagPerSecond = 50
+	tagAtOnce    = 1000
+)
+
+// floods slows down who sends by the hundred. What it remembers is bounded.
 type floods struct {
+	perSecond rate.Limit
+	atOnce    int
+
 	mu   sync.Mutex
 	seen map[poster]*rate.Limiter
 }
@@ -29,10 +39,12 @@ type poster struct {
 	addr   netip.Addr
 }
 
-func newFloods() *floods { return &floods{seen: make(map[poster]*rate.Limiter)} }
+func newFloods(perSecond rate.Limit, atOnce int) *floods {
+	return &floods{perSecond: perSecond, atOnce: atOnce, seen: make(map[poster]*rate.Limiter)}
+}
 
-// allow tells whether a form is taken.
-func (f *floods) allow(source int64, addr netip.Addr, now time.Time) bool {
+// allow tells whether n forms or events are taken.
+func (f *floods) allow(source int64, addr netip.Addr, n int, now time.Time) bool {
 	who := poster{source, network(addr)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,16 +53,16 @@ func (f *floods) allow(source int64, addr netip.Addr, now time.Time) bool {
 		if len(f.seen) >= maxAddresses {
 			f.forget(now)
 		}
-		l = rate.NewLimiter(formsPerSecond, formsAtOnce)
+		l = rate.NewLimiter(f.perSecond, f.atOnce)
 		f.seen[who] = l
 	}
-	return l.AllowN(now, 1)
+	return l.AllowN(now, n)
 }
 
 // forget drops the addresses that have been quiet; if that is too few, all but those
 // that are at their limit, and at last these.
 func (f *floods) forget(now time.Time) {
-	for _, least := range []float64{formsAtOnce, 1, math.Inf(-1)} {
+	for _, least := range []float64{float64(f.atOnce), 1, math.Inf(-1)} {
 		for who, l := range f.seen {
 			if l.TokensAt(now) >= least {
 				delete(f.seen, who)
@@ -60,6 +72,10 @@ func (f *floods) forget(now time.Time) {
 			return
 		}
 	}
+}
+
+func wrongTagFlood() wrong {
+	return wrong{http.StatusTooManyRequests, "too_many_events", "too many events came from this address", "send them again in a few seconds", ""}
 }
 
 func wrongFlood() wrong {

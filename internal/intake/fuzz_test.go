@@ -122,3 +122,29 @@ func FuzzMultipart(f *testing.F) {
 	d := openFuzz(f)
 	f.Fuzz(func(t *testing.T, kind, body string) { balance(t, d, "/v26.0/"+datasetOne+"/events", kind, body) })
 }
+
+// Whatever a page sends, the answer is empty or tells what is wrong, and the book balances.
+func FuzzTag(f *testing.F) {
+	for _, body := range []string{
+		said("shop-hold", granted, tagged("Lead", "1"), `"x"`), said("shop-send", `{"ads":"","by":"none"}`, tagged("Purchase", "2", `,"custom_data":{"value":1,"currency":"EUR"}`)),
+		`{"v":1,"site":"shop-hold","sent":1e300,"fbc":"fb.1.1.x","consent":{"ads":"granted"},"sightings":[{"n":"1","event_name":"Lead","at":-1}]}`, "", "[]", "{\"v\":1,",
+	} {
+		f.Add(body)
+	}
+	d := openFuzz(f)
+	f.Fuzz(func(t *testing.T, body string) {
+		a := d.report(body)
+		require.Contains(t, []int{204, 400, 404, 413, 422, 429}, a.Code)
+		if a.Code != http.StatusNoContent {
+			require.NoError(t, json.Unmarshal(a.Body.Bytes(), &a.parsed))
+			require.NotEmpty(t, a.at("error", "fix"))
+		}
+		for _, cookie := range a.Header().Values("Set-Cookie") {
+			_, err := http.ParseSetCookie(cookie)
+			require.NoError(t, err)
+		}
+		if !fuzzing() {
+			d.book(t)
+		}
+	})
+}

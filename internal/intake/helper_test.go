@@ -36,6 +36,8 @@ const (
 	keyTwo     = "not-a-real-key-of-two-0002"
 	datasetOne = "1234567890"
 	datasetTwo = "2234567890"
+
+	fingerprintKey = "a fingerprint's key for tests"
 )
 
 // the moment at which the captured requests of the SDKs were sent.
@@ -103,7 +105,7 @@ func openOn(tb testing.TB, database string, change ...func(*intake.Config)) *doo
 	ids := ledger.NewIDs(s.Node(), clock.Now)
 	d.recorder = record.New(record.Config{
 		Store: s, Platforms: map[string]platform.Platform{config.Meta: meta.New(meta.Config{})},
-		IDs: ids, Clock: clock, Fingerprint: []byte("a fingerprint's key for tests"),
+		IDs: ids, Clock: clock, Fingerprint: []byte(fingerprintKey),
 	})
 	d.config = intake.Config{
 		Recorder: d.recorder, Leads: d.recorder, Stages: d.recorder, Inbox: s, IDs: ids, Forms: kinds(), CRMs: crmKinds(), Account: account,

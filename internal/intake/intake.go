@@ -57,7 +57,8 @@ type Handler struct {
 	c       Config
 	peers   peers
 	guesses *guesses
-	floods  *floods
+	floods  *floods // of forms
+	tagged  *floods // of the tag
 	metrics *metrics
 }
 
@@ -66,7 +67,7 @@ func New(c Config) *Handler {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Handler{c: c, peers: newPeers(c.TrustedProxies), guesses: newGuesses(), floods: newFloods(), metrics: newMetrics(c.Metrics)}
+	return &Handler{c: c, peers: newPeers(c.TrustedProxies), guesses: newGuesses(), floods: newFloods(formsPerSecond, formsAtOnce), tagged: newFloods(tagPerSecond, tagAtOnce), metrics: newMetrics(c.Metrics)}
 }
 
 // call is one request on its way through the handler, with what may be said of it.
@@ -148,6 +149,10 @@ func (h *Handler) answer(ctx context.Context, c *call) (a reply) {
 		return h.consent(ctx, c)
 	case routeWebhook:
 		return h.webhook(ctx, c)
+	case routeTag:
+		return h.tag(ctx, c)
+	case routeScript, routeTCF:
+		return h.script(c)
 	case routeGraphOther:
 		return unknownPath()
 	default:
@@ -195,7 +200,9 @@ func writeReply(w http.ResponseWriter, method string, a *reply) {
 		header.Set("Location", a.location)
 	}
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Cache-Control", "no-store")
+	if header.Get("Cache-Control") == "" {
+		header.Set("Cache-Control", "no-store")
+	}
 	header.Set("Content-Length", strconv.Itoa(len(a.body)))
 	if a.allow != "" {
 		header.Set("Allow", a.allow)

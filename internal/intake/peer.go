@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 
 	"github.com/realclientip/realclientip-go"
 )
@@ -51,6 +52,18 @@ func (p peers) of(r *http.Request) netip.Addr {
 		return far.Unmap().WithZone("")
 	}
 	return addr
+}
+
+// host is the name by which the caller reached us, as the proxy in between tells if it is
+// a trusted one.
+func (p peers) host(r *http.Request) string {
+	direct, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err == nil && p.trusts(direct.Addr().Unmap().WithZone("")) {
+		if first, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Host"), ","); first != "" {
+			return strings.TrimSpace(first)
+		}
+	}
+	return r.Host
 }
 
 func (p peers) trusts(addr netip.Addr) bool {

@@ -18,14 +18,22 @@ const (
 	routeStages           // POST /v1/stages
 	routeConsent          // POST /v1/consent
 	routeWebhook          // GET and POST /webhooks/{key}
+	routeTag              // POST /t
+	routeScript           // GET /t.js
+	routeTCF              // GET /t-tcf.js
 	routeGraphOther       // what Meta's SDKs may call besides, and what else lies under a version of Graph
 )
 
-const eventsPath = "/v1/events"
+const (
+	eventsPath = "/v1/events"
+	tagPath    = "/t"
+	scriptPath = "/t.js"
+	tcfPath    = "/t-tcf.js"
+)
 
 // Routes lists what this package serves, as the OpenAPI file names it.
 func Routes() []string {
-	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, stagesPath, consentPath, webhookPrefix + "{key}"}
+	return []string{eventsPath, "/{version}/{dataset}/events", "/{dataset}/events", "/capi/{dataset}/events", leadsPath, stagesPath, consentPath, webhookPrefix + "{key}", tagPath, scriptPath, tcfPath}
 }
 
 // String names the route as the metrics and the log do.
@@ -45,6 +53,12 @@ func (r route) String() string {
 		return consentPath
 	case routeWebhook:
 		return webhookPrefix + "{key}"
+	case routeTag:
+		return tagPath
+	case routeScript:
+		return scriptPath
+	case routeTCF:
+		return tcfPath
 	case routeGraphOther:
 		return "graph"
 	default:
@@ -72,6 +86,12 @@ func routeOf(path string) (r route, dataset string) {
 		return routeStages, ""
 	case consentPath:
 		return routeConsent, ""
+	case tagPath:
+		return routeTag, ""
+	case scriptPath:
+		return routeScript, ""
+	case tcfPath:
+		return routeTCF, ""
 	}
 	if strings.HasPrefix(path, webhookPrefix) && len(path) > len(webhookPrefix) {
 		return routeWebhook, ""

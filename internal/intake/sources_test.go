@@ -29,19 +29,24 @@ type testSource struct {
 	workspace, kind, name string
 	texts                 map[string]string
 	lists                 map[string][]string
+	maps                  map[string]map[string]string
 }
 
 // testSources have webhooks that are their workspace, name and enough dashes.
 func testSources() []testSource {
 	return []testSource{
-		{"one", metaleads.Name, "forms", map[string]string{"page_id": pageOne, "page_token": "t", "app_secret": metaSecret, "verify_token": metaVerify}, nil},
-		{"two", metaleads.Name, "forms", map[string]string{"page_id": pageTwo, "page_token": "t", "app_secret": metaSecret, "verify_token": metaVerify}, nil},
-		{"two", metaleads.Name, "others", map[string]string{"page_id": "100000000000005", "page_token": "t", "app_secret": "another-secret", "verify_token": metaVerify}, nil},
-		{"one", google.Name, "google", map[string]string{"key": googleKey}, nil},
-		{"one", tiktok.Name, "tiktok", map[string]string{"app_secret": tiktokSecret}, nil},
-		{"one", linkedin.Name, "linkedin", map[string]string{"client_secret": linkedinSecret, "organization": "1", "token": "t"}, nil},
-		{"one", website.Name, "site", map[string]string{"redirect": origin + "/thanks"}, map[string][]string{"origins": {origin}}},
-		{"one", website.Name, "open", nil, nil},
+		{"one", metaleads.Name, "forms", map[string]string{"page_id": pageOne, "page_token": "t", "app_secret": metaSecret, "verify_token": metaVerify}, nil, nil},
+		{"two", metaleads.Name, "forms", map[string]string{"page_id": pageTwo, "page_token": "t", "app_secret": metaSecret, "verify_token": metaVerify}, nil, nil},
+		{"two", metaleads.Name, "others", map[string]string{"page_id": "100000000000005", "page_token": "t", "app_secret": "another-secret", "verify_token": metaVerify}, nil, nil},
+		{"one", google.Name, "google", map[string]string{"key": googleKey}, nil, nil},
+		{"one", tiktok.Name, "tiktok", map[string]string{"app_secret": tiktokSecret}, nil, nil},
+		{"one", linkedin.Name, "linkedin", map[string]string{"client_secret": linkedinSecret, "organization": "1", "token": "t"}, nil, nil},
+		{"one", website.Name, "site", map[string]string{"redirect": origin + "/thanks"}, map[string][]string{"origins": {origin}}, nil},
+		{"one", website.Name, "open", nil, nil, nil},
+		{"one", website.Name, "web", map[string]string{"site": "shop-hold"}, map[string][]string{"origins": {origin, "http://plain.example.com", "server"}}, nil},
+		{"one", website.Name, "web-plain", map[string]string{"site": "shop-plain", "pageview": "true", "pixel": "false"}, map[string][]string{"origins": {origin}}, map[string]map[string]string{"consent": {"wait": "plain"}}},
+		{"one", website.Name, "web-send", map[string]string{"site": "shop-send", "fbp": "create"}, map[string][]string{"origins": {origin}}, map[string]map[string]string{"consent": {"wait": "send"}}},
+		{"two", website.Name, "web-two", map[string]string{"site": "shop-two"}, map[string][]string{"origins": {"https://two.example.net"}}, nil},
 	}
 }
 
@@ -69,7 +74,7 @@ func sourcesOf(workspace string, applied *store.Applied) []*config.Source {
 		row := applied.Sources[workspace+"/"+s.name]
 		list = append(list, &config.Source{
 			ID: row.ID, Workspace: applied.Workspaces[workspace], Kind: s.kind, Name: s.name, Webhook: row.Webhook,
-			CreatedAt: row.CreatedAt, Options: secret.NewOptions(s.texts, s.lists, nil),
+			CreatedAt: row.CreatedAt, Options: secret.NewOptions(s.texts, s.lists, s.maps),
 		})
 	}
 	return list

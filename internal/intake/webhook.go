@@ -60,7 +60,7 @@ func (h *Handler) leadHook(ctx context.Context, c *call, ws *config.Workspace, s
 	got := h.c.Forms[source.Kind].Receive(leadform.Request{
 		Method: c.Method, URL: h.publicURL(c), Query: c.URL.Query(), Header: c.Header, Body: body, Peer: c.peer,
 	}, formSource(ws, source), h.c.Clock.Now())
-	if len(got.Leads) > 0 && source.Kind == website.Name && !h.floods.allow(source.ID, c.peer, h.c.Clock.Now()) {
+	if len(got.Leads) > 0 && source.Kind == website.Name && !h.floods.allow(source.ID, c.peer, 1, h.c.Clock.Now()) {
 		a := wrongFlood().reply()
 		a.headers = got.Answer.Headers // or the page could not read the answer
 		return a
