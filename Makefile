@@ -60,7 +60,7 @@ bench: ## benchmarks matching B=. , COUNT=1 times each, PostgreSQL included
 	@if [ -d e2e/bench ]; then scripts/with-postgres.sh go run ./e2e/bench; fi
 
 soak: ## kill -9 under load, KILLS=50 times on each database
-	@CAPILOOP_SOAK_KILLS=$(KILLS) scripts/with-postgres.sh go test -count 1 -v -run 'Crash|Soak' -timeout 6h $(GOTESTFLAGS) ./e2e/...
+	@CAPILOOP_SOAK_KILLS=$(KILLS) CAPILOOP_SOAK_BURST=300 scripts/with-postgres.sh go test -count 1 -v -run 'Crash|Soak' -timeout 6h $(GOTESTFLAGS) ./e2e/...
 
 cover: ## coverage of all packages by all tests, into bin/cover.html
 	@mkdir -p bin

@@ -19,8 +19,8 @@ func newSources() *cobra.Command {
 		Short: "Show where leads and stages come in, with the addresses to enter there",
 		Long: `Lists the lead sources of the configuration file and the CRMs that tell of their
 stages, each with its address for the webhook settings there, and when it was last
-heard of. Keep the addresses to yourself: where nothing is signed, who has one can post
-leads.`,
+heard of; a website with a site has the snippet for its pages besides. Keep the addresses
+to yourself: where nothing is signed, who has one can post leads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return s.withActions(cmd.Context(), cmd.ErrOrStderr(), func(a admin.Actions) error {
@@ -55,6 +55,9 @@ func printSources(out io.Writer, list []admin.Source) {
 			kind += ", tells of stages"
 		}
 		fmt.Fprintf(out, "%s / %s   %s, %s\n  %s\n", s.Workspace, s.Name, kind, seen, s.URL)
+		if s.Snippet != "" {
+			fmt.Fprintf(out, "  for the head of its pages: %s\n", s.Snippet)
+		}
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(out, "There is no lead source and no CRM that tells of stages. Add one under sources: or crms: in the configuration file.")

@@ -14,8 +14,9 @@ type Source struct {
 	Workspace   string     `json:"workspace"`
 	Kind        string     `json:"kind"`
 	Name        string     `json:"name"`
-	CRM         bool       `json:"crm"` // it tells of stages
-	URL         string     `json:"url"` // to be entered at the platform; "" for who may not have secrets
+	CRM         bool       `json:"crm"`     // it tells of stages
+	URL         string     `json:"url"`     // to be entered at the platform; "" for who may not have secrets
+	Snippet     string     `json:"snippet"` // of a website with a site: for its pages; "": none
 	ConnectedAt time.Time  `json:"connected_at"`
 	LastSeenAt  *time.Time `json:"last_seen_at"` // null: nothing came yet
 }
@@ -49,7 +50,8 @@ func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, err
 	}
 	for _, w := range workspaces {
 		for _, s := range w.Sources {
-			if err := add(Source{Kind: s.Kind, Name: s.Name, ConnectedAt: s.CreatedAt.UTC()}, w, s.ID, s.Webhook); err != nil {
+			out := Source{Kind: s.Kind, Name: s.Name, Snippet: a.snippet(s), ConnectedAt: s.CreatedAt.UTC()}
+			if err := add(out, w, s.ID, s.Webhook); err != nil {
 				return nil, err
 			}
 		}
@@ -63,6 +65,16 @@ func (a *Admin) Sources(ctx context.Context, by Actor, ws string) ([]Source, err
 		}
 	}
 	return list, nil
+}
+
+// snippet is what the pages of a website load the tag by. It is in their source, so it is
+// no secret.
+func (a *Admin) snippet(s *config.Source) string {
+	key := s.Options.Text(config.SiteKey)
+	if key == "" || a.c.URL == nil {
+		return ""
+	}
+	return `<script async src="` + a.c.URL() + "/t.js?site=" + key + `"></script>`
 }
 
 // Rotation is what a change of the master key did.

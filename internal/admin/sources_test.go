@@ -10,6 +10,7 @@ import (
 	"github.com/capiloop/capiloop/internal/admin/admintest"
 	"github.com/capiloop/capiloop/internal/config"
 	"github.com/capiloop/capiloop/internal/crm"
+	"github.com/capiloop/capiloop/internal/secret"
 	"github.com/capiloop/capiloop/internal/store"
 )
 
@@ -34,7 +35,7 @@ func TestCRMsThatTellOfStagesAreListed(t *testing.T) {
 	site, tells, chat := applied.Sources["shop/site"], applied.CRMs["shop/crm"], applied.CRMs["shop/chat"]
 	settings, err := config.NewSnapshot(&config.Workspace{
 		ID: applied.Workspaces[admintest.Shop], Name: admintest.Shop,
-		Sources: []*config.Source{{ID: site.ID, Kind: "website", Name: "site", Webhook: site.Webhook, CreatedAt: site.CreatedAt}},
+		Sources: []*config.Source{{ID: site.ID, Kind: "website", Name: "site", Webhook: site.Webhook, CreatedAt: site.CreatedAt, Options: secret.NewOptions(map[string]string{"site": "shop-1"}, nil, nil)}},
 		CRMs:    []*config.CRM{{Destination: tells.Destination, Webhook: tells.Webhook}, {Destination: chat.Destination, Webhook: chat.Webhook}},
 	})
 	require.NoError(t, err)
@@ -45,7 +46,10 @@ func TestCRMsThatTellOfStagesAreListed(t *testing.T) {
 	list, err := a.Sources(t.Context(), owner, "")
 	require.NoError(t, err)
 	require.Equal(t, []admin.Source{
-		{Workspace: "shop", Kind: "website", Name: "site", URL: "https://leads.example.com/webhooks/key-of-the-site", ConnectedAt: site.CreatedAt.UTC()},
+		{
+			Workspace: "shop", Kind: "website", Name: "site", URL: "https://leads.example.com/webhooks/key-of-the-site",
+			Snippet: `<script async src="https://leads.example.com/t.js?site=shop-1"></script>`, ConnectedAt: site.CreatedAt.UTC(),
+		},
 		{Workspace: "shop", Kind: "telling", Name: "crm", CRM: true, URL: "https://leads.example.com/webhooks/key-of-the-crm", ConnectedAt: tells.CreatedAt.UTC()},
 	}, list)
 
@@ -57,4 +61,5 @@ func TestCRMsThatTellOfStagesAreListed(t *testing.T) {
 	require.Nil(t, list[0].LastSeenAt, "the word was the CRM's")
 	require.True(t, admintest.Now.Equal(*list[1].LastSeenAt))
 	require.Empty(t, list[1].URL, "an address is a secret")
+	require.NotEmpty(t, list[0].Snippet, "a snippet is none")
 }
