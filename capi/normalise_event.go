@@ -28,6 +28,10 @@ func (e *Event) Normalise(l Locale) Problems {
 	}
 	n.eventName(e)
 	e.EventSourceURL = n.address("event_source_url", e.EventSourceURL)
+	if !isWebAddress(e.EventSourceURL) && e.EventSourceURL != "" {
+		e.EventSourceURL = ""
+		n.warn("event_source_url", ProblemBadSourceURL)
+	}
 	e.ReferrerURL = n.address("referrer_url", e.ReferrerURL)
 	n.userData(&e.UserData)
 	if c := e.CustomData; c != nil {
@@ -159,6 +163,13 @@ func (n *eventNormaliser) eventName(e *Event) {
 			n.warn("event_name", ProblemEventName)
 		}
 	}
+}
+
+// isWebAddress tells whether an address is a full one of the web. Page "Server event
+// parameters": it must begin with http:// or https://.
+func isWebAddress(s string) bool {
+	scheme, rest, ok := strings.Cut(s, "://")
+	return ok && rest != "" && (strings.EqualFold(scheme, "https") || strings.EqualFold(scheme, "http"))
 }
 
 func (n *eventNormaliser) address(field, raw string) string {

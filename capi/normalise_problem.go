@@ -54,6 +54,7 @@ var problemTexts = map[string][2]string{
 	ProblemNoCurrency:      {"it was left out, because its currency is not known", "send the value together with a code of ISO 4217"},
 	ProblemEventName:       {"it is a standard event in another spelling; Meta's spelling is sent", "use Meta's spelling, such as AddToWishlist"},
 	ProblemURLCleaned:      {"the address carried what may be personal data; it was taken out", "keep personal data out of addresses"},
+	ProblemBadSourceURL:    {"it is not the full address of a page and was left out", "send the whole address, with https://"},
 	ProblemInvalidTime:     {"it is not a point in time", "send whole seconds since 1970, such as 1759270000"},
 }
 
