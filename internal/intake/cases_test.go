@@ -12,10 +12,10 @@ import (
 	"github.com/capiloop/capiloop/internal/ledger"
 )
 
-// caseEvent is a website event of POST /v1/events with this in user_data and these members.
-func caseEvent(id, userData string, more ...string) string {
-	return fmt.Sprintf(`{"event_name":"Lead","event_time":%d,"event_id":%q,"action_source":"website","event_source_url":"https://www.example.com/","user_data":{%s}%s}`,
-		now-100, id, userData, strings.Join(more, ""))
+// caseEvent is a website event of POST /v1/events with this in user_data.
+func caseEvent(id, userData string) string {
+	return fmt.Sprintf(`{"event_name":"Lead","event_time":%d,"event_id":%q,"action_source":"website","event_source_url":"https://www.example.com/","user_data":{%s}}`,
+		now-100, id, userData)
 }
 
 // What browsers and plug-ins put into match keys, and what of it leaves.

@@ -409,7 +409,7 @@ func TestCookiesAreSetWherePageAndServerShareTheirDomain(t *testing.T) {
 	d := open(t, func(c *intake.Config) { c.TrustedProxies = prefixes("192.0.2.0/24") })
 	const fbc, fbp = "fb.1.1759270000000.AbC.AQYCAQMB", "fb.1.1759270000000.123"
 	report := func(site, consent, more, target string, headers ...string) []string {
-		body := strings.Replace(said(site, consent, strings.Replace(tagged("Lead", fmt.Sprint(time.Now().UnixNano())), "utm_source=x", "fbclid=NewClick", 1)), `"consent"`, more+`"consent"`, 1)
+		body := strings.Replace(said(site, consent, strings.Replace(tagged("Lead", strconv.FormatInt(time.Now().UnixNano(), 10)), "utm_source=x", "fbclid=NewClick", 1)), `"consent"`, more+`"consent"`, 1)
 		a := d.call(http.MethodPost, target, strings.NewReader(body), append([]string{"Origin", origin, "User-Agent", browserAgent}, headers...)...)
 		require.Equal(t, http.StatusNoContent, a.Code, a.Body.String())
 		return a.Header().Values("Set-Cookie")
