@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
 )
@@ -12,6 +13,36 @@ var sightingsTable = newTable("sightings",
 		"fbp:bigint external:bigint visitor:bigint own:bigint blocked:bigint", "ON CONFLICT (ws, uid) DO NOTHING")
 
 const sightingID = 2 // its column
+
+// SightingAge is how long a sighting is kept: Meta pairs for two days, and whoever looks
+// wants to see a week and the one before.
+const SightingAge = 14 * 24 * time.Hour
+
+// forgetSightings removes the sightings from before a time.
+func (s *Store) forgetSightings(ctx context.Context, before time.Time) error {
+	rows, err := s.read.QueryContext(ctx, `SELECT id FROM workspaces`)
+	list, err := collect(rows, err, scanID[int64])
+	if err != nil {
+		return fmt.Errorf("forget old sightings: %w", err)
+	}
+	for _, ws := range list {
+		for left := int64(tidyRows); left == tidyRows; {
+			err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
+				res, err := tx.exec(ctx, `DELETE FROM sightings WHERE ws = $1 AND uid IN (SELECT uid FROM sightings WHERE ws = $1 AND id < $2 ORDER BY id LIMIT $3)`,
+					ws, int64(ledger.IDAt(before)), tidyRows)
+				if err != nil {
+					return err
+				}
+				left, err = res.RowsAffected()
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("forget old sightings: %w", err)
+			}
+		}
+	}
+	return nil
+}
 
 // AddSightings writes down what the tag saw in browsers, each once, and returns how many
 // were new.

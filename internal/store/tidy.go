@@ -169,6 +169,9 @@ func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("forget old Idempotency-Keys: %w", err)
 	}
+	if err := s.forgetSightings(ctx, now.Add(-SightingAge)); err != nil {
+		return err
+	}
 	if err := s.catchUp(ctx); err != nil {
 		return err
 	}

@@ -158,6 +158,9 @@ func (w words) receivedStep(e *admin.Event) step {
 	} else {
 		s.Text += w.say("life.received.nokeys")
 	}
+	if e.Consent != "" {
+		s.Text += " " + w.say("life.received.consent", e.Consent)
+	}
 	return s
 }
 
