@@ -122,3 +122,17 @@ func TestConsentIsTakenBackWhileTheTagsEventsWait(t *testing.T) {
 	}
 	d.book(t)
 }
+
+// What a caller of the API says about consent stays with the event, too.
+func TestACallersWordOnConsentIsKept(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	require.Equal(t, http.StatusAccepted, d.post(t, `{"data":[`+lead("none")+`],"consent":null}`).Code)
+	require.Equal(t, http.StatusAccepted, d.post(t, `{"data":[`+lead("yes")+`],"consent":true}`).Code)
+	require.Equal(t, http.StatusAccepted, d.post(t, `{"data":[`+lead("no")+`],"consent":{"ad_user_data":"denied"}}`).Code)
+	require.Equal(t, http.StatusOK, d.graph(t, `{"data":[`+lead("graph")+`],"consent":"granted"}`).Code)
+	want := map[string]string{"none": "", "yes": "granted:caller", "no": "denied:caller", "graph": "granted:caller"}
+	for _, v := range d.views(t) {
+		require.Equal(t, want[v.EventID], v.Consent, v.EventID)
+	}
+}
