@@ -24,7 +24,7 @@ type Rule struct {
 	Stage    string // a stage's id or label, or StageReceived; "" if Field is set
 	Pipeline string // "": of any
 	Field    string // a field of the CRM that reaches the value Is
-	Is       string
+	Is       string // that value, or a label that it has or had
 	CRM      string // only of the connection of this name; "": of any
 
 	Event    string // event_name
@@ -47,7 +47,7 @@ func (r *Rule) Matches(source string, c *StageChange, labels, pipelines []string
 		return false
 	}
 	if r.Field != "" {
-		return strings.EqualFold(r.Field, c.Field) && sameWord(r.Is, c.Stage)
+		return strings.EqualFold(r.Field, c.Field) && names(r.Is, c.Stage, labels)
 	}
 	if c.Field != "" || r.Stage == StageReceived {
 		return false

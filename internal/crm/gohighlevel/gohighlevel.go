@@ -60,7 +60,7 @@ func (*CRM) Options() []crm.Option {
 		{Name: "fields", Type: crm.Map, Help: "contact field, custom field key or id:<custom field id>: field of the lead"},
 		{Name: "lead_id_field", Help: "key of the custom field for the lead id; meta_lead_id if not given"},
 		{Name: "workflow_hooks", Help: "true takes stage changes from the action Webhook of workflows, too, which signs nothing: the address is all the secret there is"},
-		{Name: "watch", Type: crm.List, Help: "contact fields whose values are told like stages: tags, or ids of custom fields; from the webhooks of an app"},
+		crm.WatchOption("contact fields whose values are told like stages: tags, or ids of custom fields; from the webhooks of an app"),
 		{Name: "webhook_public_key", Help: "key that signs the webhooks of an app, if it is not GoHighLevel's own"},
 		{Name: "url", Help: "base address of the API, if it is not " + base},
 		{Name: "allow_private", Help: "true lets url lead into a private network"},

@@ -185,7 +185,7 @@ func named(list []ledger.StageChange) []ledger.StageChange {
 // watched are the values of the contact's fields that the account watches. The hook does
 // not tell which field has changed, so each value of a contact counts once.
 func (h *hook) watched(a crm.Account) []ledger.StageChange {
-	watch := a.Options.List("watch")
+	watch := crm.Watched(a)
 	if len(watch) == 0 || h.ID == "" || h.Type == "ContactDelete" {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (h *hook) watched(a crm.Account) []ledger.StageChange {
 		})
 	}
 	for _, field := range watch {
-		field = strings.TrimPrefix(strings.TrimSpace(field), "id:")
+		field = strings.TrimPrefix(field, "id:")
 		if field == "tags" {
 			for _, tag := range h.Tags {
 				add(field, tag)

@@ -105,6 +105,7 @@ func (c *CRM) Check(ctx context.Context, a crm.Account, repair bool) []crm.Check
 			NextStep: "Create it in Kommo, or name it by its id in fields.",
 		})
 	}
+	checks = append(checks, checkWatched(a, list)...)
 	if id, ok := number(a.Options.Text("pipeline_id")); ok {
 		checks = append(checks, c.pipeline(ctx, a, hide, id))
 	}

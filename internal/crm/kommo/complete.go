@@ -28,7 +28,8 @@ type readField struct {
 	Name   string `json:"field_name"`
 	Code   string `json:"field_code"`
 	Values []struct {
-		Value any `json:"value"`
+		Value any  `json:"value"`
+		Enum  word `json:"enum_id"`
 	} `json:"values"`
 }
 
@@ -88,6 +89,11 @@ func (c *CRM) Complete(ctx context.Context, a crm.Account, change *ledger.StageC
 	l.tell(a, who, change)
 	if change.Amount != "" && change.Currency == "" {
 		if change.Currency, err = c.currencyOf(ctx, a); err != nil {
+			return err
+		}
+	}
+	if change.Field != "" {
+		if err := c.date(ctx, a, &l, change); err != nil {
 			return err
 		}
 	}

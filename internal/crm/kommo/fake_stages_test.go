@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"testing"
@@ -131,13 +132,45 @@ func (f *fake) eventList(w http.ResponseWriter, r *http.Request) {
 		problem(w, 402, "Payment Required", "", "")
 		return
 	}
-	since, _ := strconv.Atoi(q.Get("filter[created_at][from]"))
-	if !slices.Equal(q["filter[type][]"], []string{"lead_status_changed"}) {
-		problem(w, 400, "Bad Request", "NotSupportedChoice", "filter.type")
+	types := q["filter[type][]"]
+	for _, kind := range types {
+		if kind != "lead_status_changed" && !eventType.MatchString(kind) {
+			problem(w, 400, "Bad Request", "NotSupportedChoice", "filter.type")
+			return
+		}
+	}
+	ids := q["filter[entity_id][]"]
+	if len(types) == 0 || len(ids) > 0 && !slices.Equal(q["filter[entity][]"], []string{"lead"}) {
+		problem(w, 400, "Bad Request", "", "filter")
 		return
 	}
-	rows := slices.DeleteFunc(slices.Clone(f.history), func(e map[string]any) bool { return number(e["created_at"]) < since })
+	since, _ := strconv.Atoi(q.Get("filter[created_at][from]"))
+	rows := slices.DeleteFunc(slices.Clone(f.history), func(e map[string]any) bool {
+		return number(e["created_at"]) < since || !slices.Contains(types, fmt.Sprint(e["type"])) || len(ids) > 0 && !slices.Contains(ids, fmt.Sprint(e["entity_id"]))
+	})
 	page(w, r, "events", 100, rows)
+}
+
+var eventType = regexp.MustCompile(`^custom_field_[0-9]+_value_changed$`)
+
+// set is an event of the history that a field was changed; values are texts, or options by
+// their number.
+func set(lead, field, at int, before, after []any) map[string]any {
+	values := func(list []any) []any {
+		rows := []any{}
+		for _, v := range list {
+			value := map[string]any{"field_id": field, "field_type": 1, "enum_id": nil, "text": v}
+			if n, ok := v.(int); ok {
+				value["enum_id"], value["text"] = n, nil
+			}
+			rows = append(rows, map[string]any{"custom_field_value": value})
+		}
+		return rows
+	}
+	return map[string]any{
+		"id": fmt.Sprint("ev", at), "type": fmt.Sprintf("custom_field_%d_value_changed", field), "entity_id": lead, "entity_type": "lead", "created_by": 600001,
+		"created_at": at, "value_before": values(before), "value_after": values(after), "account_id": 30000001,
+	}
 }
 
 // moved is an event of the history.

@@ -8,7 +8,8 @@
 // custom fields: what sales people changed stays.
 //
 // Stage changes come by its hooks, which are not signed and have two seconds to be
-// answered, or out of the account's history.
+// answered, or out of the account's history. So do the values of the fields that the account
+// watches (watch.go); hooks do not tell which field has changed, so the history says when.
 package kommo
 
 import (
@@ -72,6 +73,7 @@ func (*CRM) Options() []crm.Option {
 		{Name: "lead_id_field", Help: "id or name of the lead's custom field for the lead id; " + leadIDName + " if not given"},
 		{Name: "tags", Type: crm.List, Help: "tags of new leads"},
 		{Name: "fields", Type: crm.Map, Help: "id, code or name of the lead's custom field (contact.CODE for the contact's; name and price for the lead itself): field of the lead"},
+		crm.WatchOption("id or name of the lead's custom fields whose values are told like stages; from the webhook Lead edited, or out of the account's history"),
 		{Name: "allow_private", Help: "true lets url lead into a private network"},
 	}
 }

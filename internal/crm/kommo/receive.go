@@ -2,6 +2,7 @@ package kommo
 
 import (
 	"cmp"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -43,12 +44,20 @@ func (*CRM) Receive(r crm.Incoming, a crm.Account, now time.Time) crm.Received {
 		return out
 	}
 	seen := map[string]bool{}
+	add := func(c ledger.StageChange) {
+		if !seen[c.Key] {
+			seen[c.Key] = true
+			out.Changes = append(out.Changes, c)
+		}
+	}
 	// A move fires status, and often update, too: with what says more first.
 	for _, event := range []string{"status", "add", "update"} {
 		for _, e := range entries(form, event) {
-			if c, ok := e.change(event, a, now); ok && !seen[c.Key] {
-				seen[c.Key] = true
-				out.Changes = append(out.Changes, c)
+			if c, ok := e.change(event, a, now); ok {
+				add(c)
+			}
+			for _, c := range e.watched(a) {
+				add(c)
 			}
 		}
 	}
@@ -120,12 +129,9 @@ func (e entry) change(event string, a crm.Account, now time.Time) (ledger.StageC
 	case event == "status" && from != "" && !moved:
 		return ledger.StageChange{}, false
 	}
-	at := cmp.Or(e.id("last_modified"), e.id("updated_at"), e.id("date_create"))
-	c := ledger.StageChange{
-		Key: moveKey(id, status, at), Thin: true, Records: []string{"lead:" + id}, DealID: id, LeadID: e.leadID(a),
-		Pipeline: pipeline, Stage: status, Meaning: meaning(status), From: from, At: moment(at), By: e.id("modified_user_id"),
-		Amount: amount(e["price"]), CreatedAt: moment(cmp.Or(e.id("date_create"), e.id("created_at"))),
-	}
+	at := e.changed()
+	c := e.whole(a)
+	c.Key, c.Pipeline, c.Stage, c.Meaning, c.From = moveKey(id, status, at), pipeline, status, meaning(status), from
 	if at == "" { // then the minute tells a repeat
 		c.Key = moveKey(id, status, "minute "+strconv.FormatInt(now.Unix()/60, 10))
 	}
@@ -135,19 +141,71 @@ func (e entry) change(event string, a crm.Account, now time.Time) (ledger.StageC
 // moveKey is the same for a move whether a hook or the history tells of it.
 func moveKey(id, status, at string) string { return id + " " + status + " " + at }
 
+// changed is when the lead was changed, as the hook writes it.
+func (e entry) changed() string {
+	return cmp.Or(e.id("last_modified"), e.id("updated_at"), e.id("date_create"))
+}
+
+// whole is what each change of the lead says beside where to.
+func (e entry) whole(a crm.Account) ledger.StageChange {
+	id := e.id("id")
+	return ledger.StageChange{
+		Thin: true, Records: []string{"lead:" + id}, DealID: id, LeadID: e.leadID(a), At: moment(e.changed()), By: e.id("modified_user_id"),
+		Amount: amount(e["price"]), CreatedAt: moment(cmp.Or(e.id("date_create"), e.id("created_at"))),
+	}
+}
+
+// Of a hook so many custom fields are read, and so many values of each.
+const (
+	maxFields = 200
+	maxValues = 50
+)
+
+// hookField is a custom field as hooks have it.
+type hookField struct {
+	id, name, code string
+	values         []string
+}
+
+// is tells whether it is the one of this id, code or name.
+func (f *hookField) is(name string) bool {
+	return f.id == name || strings.EqualFold(f.name, name) || strings.EqualFold(f.code, name)
+}
+
+// fields yields the lead's custom fields, where the hook has them.
+func (e entry) fields() iter.Seq[hookField] {
+	return func(yield func(hookField) bool) {
+		for i := range maxFields {
+			at := "custom_fields." + strconv.Itoa(i) + "."
+			f := hookField{id: e[at+"id"], name: e[at+"name"], code: e[at+"code"]}
+			if f.id == "" && f.name == "" {
+				return
+			}
+			for j := range maxValues {
+				place := at + "values." + strconv.Itoa(j)
+				value, one := e[place+".value"]
+				bare, other := e[place]
+				if !one && !other {
+					break
+				}
+				if value = cmp.Or(value, bare); value != "" {
+					f.values = append(f.values, value)
+				}
+			}
+			if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
 // leadID is that of the custom field, where the hook has it.
 func (e entry) leadID(a crm.Account) string {
 	want := leadIDField(a)
-	for i := range 200 {
-		at := "custom_fields." + strconv.Itoa(i) + "."
-		id, name := e[at+"id"], e[at+"name"]
-		if id == "" && name == "" {
-			return ""
+	for f := range e.fields() {
+		if (f.is(want) || strings.EqualFold(f.code, leadIDCode)) && len(f.values) > 0 {
+			return strings.TrimPrefix(f.values[0], "l:")
 		}
-		if id != want && !strings.EqualFold(name, want) && !strings.EqualFold(e[at+"code"], leadIDCode) {
-			continue
-		}
-		return strings.TrimPrefix(cmp.Or(e[at+"values.0.value"], e[at+"values.0"]), "l:")
 	}
 	return ""
 }

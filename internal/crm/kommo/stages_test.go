@@ -108,8 +108,13 @@ func TestStages(t *testing.T) {
 // moves collects what Moves yields.
 func moves(t *testing.T, f *fake, since time.Time) ([]ledger.StageChange, error) {
 	t.Helper()
+	return movesOf(t, crmtest.Account(kommo.Kind, f.URL), since)
+}
+
+func movesOf(t *testing.T, a crm.Account, since time.Time) ([]ledger.StageChange, error) {
+	t.Helper()
 	var list []ledger.StageChange
-	for c, err := range kommo.Hasty().Moves(t.Context(), crmtest.Account(kommo.Kind, f.URL), since) {
+	for c, err := range kommo.Hasty().Moves(t.Context(), a, since) {
 		if err != nil {
 			return list, err
 		}

@@ -24,12 +24,12 @@ func (p *Pipedrive) fieldKey(ctx context.Context, a crm.Account) (string, ledger
 	if key != "" {
 		return key, nil
 	}
-	names, o := p.fields(ctx, a)
+	fields, o := p.fields(ctx, a)
 	if o != nil {
 		return "", o
 	}
-	for key, name := range names {
-		if name == fieldName {
+	for key, f := range fields {
+		if f.Name == fieldName {
 			p.remember(a, key)
 			return key, nil
 		}
@@ -49,9 +49,19 @@ func (p *Pipedrive) forget(a crm.Account) {
 	delete(p.keys, a.ID)
 }
 
-// fields returns the name of each deal field by its key.
-func (p *Pipedrive) fields(ctx context.Context, a crm.Account) (map[string]string, ledger.Outcome) {
-	names := map[string]string{}
+// dealField is a field of deals.
+type dealField struct {
+	Key     string `json:"key"`
+	Name    string `json:"name"`
+	Options []struct {
+		ID    plain `json:"id"`
+		Label plain `json:"label"`
+	} `json:"options"` // of what a choice is made
+}
+
+// fields returns the deal fields by their key.
+func (p *Pipedrive) fields(ctx context.Context, a crm.Account) (map[string]dealField, ledger.Outcome) {
+	fields := map[string]dealField{}
 	for start, page := 0, 0; page < 10; page++ {
 		r, err := p.do(ctx, a, http.MethodGet, "/api/v1/dealFields?start="+strconv.Itoa(start)+"&limit=500", nil)
 		o := classify(r, err, crm.Private(a, nil))
@@ -59,10 +69,7 @@ func (p *Pipedrive) fields(ctx context.Context, a crm.Account) (map[string]strin
 			return nil, o
 		}
 		var answer struct {
-			Data []struct {
-				Key  string `json:"key"`
-				Name string `json:"name"`
-			} `json:"data"`
+			Data       []dealField `json:"data"`
 			Additional struct {
 				Pagination struct {
 					More bool `json:"more_items_in_collection"`
@@ -74,20 +81,20 @@ func (p *Pipedrive) fields(ctx context.Context, a crm.Account) (map[string]strin
 			return nil, unreadable(r)
 		}
 		for _, f := range answer.Data {
-			names[f.Key] = f.Name
+			fields[f.Key] = f
 		}
 		if !answer.Additional.Pagination.More || answer.Additional.Pagination.Next <= start {
 			break
 		}
 		start = answer.Additional.Pagination.Next
 	}
-	return names, nil
+	return fields, nil
 }
 
 // Check reads the deal fields, which shows the token's worth too. Repair creates the field
 // for the lead's id.
 func (p *Pipedrive) Check(ctx context.Context, a crm.Account, repair bool) []crm.Check {
-	names, o := p.fields(ctx, a)
+	fields, o := p.fields(ctx, a)
 	if o != nil {
 		c := crm.Check{Name: "token", Sentence: "Pipedrive refuses: " + ledger.AnswerOf(o).Message + ".", NextStep: "Try again later; leads wait meanwhile."}
 		if _, ok := o.(ledger.Hold); ok {
@@ -95,14 +102,15 @@ func (p *Pipedrive) Check(ctx context.Context, a crm.Account, repair bool) []crm
 		}
 		return []crm.Check{c}
 	}
-	checks := []crm.Check{{Name: "token", OK: true, Sentence: "Pipedrive takes the credential."}, p.checkField(ctx, a, names, repair)}
+	checks := []crm.Check{{Name: "token", OK: true, Sentence: "Pipedrive takes the credential."}, p.checkField(ctx, a, fields, repair)}
 	for _, table := range []string{"fields", "deal_fields"} {
 		for target := range a.Options.Map(table) {
-			if _, there := names[target]; !hexKey.MatchString(target) || table == "deal_fields" && !there {
+			if _, there := fields[target]; !hexKey.MatchString(target) || table == "deal_fields" && !there {
 				checks = append(checks, crm.Check{Name: table, Sentence: "Pipedrive has no custom field " + target + ".", NextStep: "Use the field's 40-character key, which Pipedrive shows under Settings, Data fields, API key."})
 			}
 		}
 	}
+	checks = append(checks, checkWatched(a, fields)...)
 	if a.Options.Is("deal") && a.Options.Text("stage") != "" {
 		checks = append(checks, p.checkStage(ctx, a))
 	}
@@ -116,10 +124,10 @@ func (p *Pipedrive) Check(ctx context.Context, a crm.Account, repair bool) []crm
 	return append(checks, crm.CheckFields(crm.Table(a, "deal_fields"))...)
 }
 
-func (p *Pipedrive) checkField(ctx context.Context, a crm.Account, names map[string]string, repair bool) crm.Check {
+func (p *Pipedrive) checkField(ctx context.Context, a crm.Account, fields map[string]dealField, repair bool) crm.Check {
 	key := a.Options.Text("lead_id_field")
-	for k, name := range names {
-		if key == k || key == "" && name == fieldName {
+	for k, f := range fields {
+		if key == k || key == "" && f.Name == fieldName {
 			return crm.Check{Name: "lead_id_field", OK: true, Sentence: "The field for the lead's id is there."}
 		}
 	}

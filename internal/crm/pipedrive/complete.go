@@ -58,6 +58,9 @@ func (p *Pipedrive) Complete(ctx context.Context, a crm.Account, c *ledger.Stage
 	if err != nil {
 		return err
 	}
+	if err := p.label(ctx, a, c); err != nil {
+		return err
+	}
 	who := crm.RecordID(c.Records, "person")
 	if who == "" || c.LeadID == "" && key != "" || c.Amount == "" || len(a.Options.List("read")) > 0 {
 		id := cmp.Or(crm.RecordID(c.Records, "deal"), c.DealID)

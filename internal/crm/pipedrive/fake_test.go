@@ -24,6 +24,7 @@ type company struct {
 	auth    string // the header that is wanted, and its value
 	value   string
 	fields  map[string]string // deal fields: key, name
+	options map[string][]m    // of those with a choice
 	persons []m
 	records map[string][]m // "leads", "deals"
 	indexed bool           // the index has caught up
@@ -248,7 +249,11 @@ func (c *company) search(kind string) http.HandlerFunc {
 func (c *company) listFields(w http.ResponseWriter, _ *http.Request) {
 	list := []m{}
 	for k, name := range c.fields {
-		list = append(list, m{"id": 1, "key": k, "name": name})
+		f := m{"id": 1, "key": k, "name": name, "field_type": "varchar"}
+		if options := c.options[k]; options != nil {
+			f["field_type"], f["options"] = "enum", options
+		}
+		list = append(list, f)
 	}
 	crmtest.Answer(w, 200, m{"success": true, "data": list, "additional_data": m{"pagination": m{"start": 0, "limit": 500, "more_items_in_collection": false}}})
 }

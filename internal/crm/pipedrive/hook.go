@@ -115,7 +115,7 @@ func (p *Pipedrive) Receive(r crm.Incoming, a crm.Account, _ time.Time) crm.Rece
 	out := answer(http.StatusOK, "")
 	var h hook
 	if json.Unmarshal(body, &h) == nil {
-		h.read(p.knownKey(a), &out)
+		h.read(a, p.knownKey(a), &out)
 	}
 	return out
 }
@@ -154,7 +154,7 @@ func record(kind string, id plain) string {
 }
 
 // read adds what a hook says; key is that of the field for the lead's id, where known.
-func (h *hook) read(key string, out *crm.Received) {
+func (h *hook) read(a crm.Account, key string, out *crm.Received) {
 	action, entity, now := h.Meta.Action, h.Meta.Entity, h.Data
 	if h.old() {
 		entity, now = h.Meta.Object, h.Current
@@ -174,6 +174,7 @@ func (h *hook) read(key string, out *crm.Received) {
 	case entity != "deal" || record("deal", d.ID) == "":
 	case action == "create" || action == "added":
 		h.tell(&d, &deal{}, key, out)
+		h.watched(a, d.whole(key), now, true, out)
 	case action == "change" || action == "updated":
 		if !h.old() { // only what changed is there
 			var changed map[string]json.RawMessage
@@ -188,6 +189,7 @@ func (h *hook) read(key string, out *crm.Received) {
 			return // there is nothing to compare with
 		}
 		h.tell(&d, &before, key, out)
+		h.watched(a, d.whole(key), now, false, out)
 	}
 }
 
@@ -236,12 +238,17 @@ func (h *hook) tell(d, before *deal, key string, out *crm.Received) {
 	}
 }
 
-// moves are where the deal stands: its stage and, if it is over, how it ended.
-func (d *deal) moves(key string) []ledger.StageChange {
-	c := ledger.StageChange{
+// whole is what each change of the deal says beside where to.
+func (d *deal) whole(key string) ledger.StageChange {
+	return ledger.StageChange{
 		Records: d.records(), Pipeline: string(d.Pipeline), DealID: string(d.ID), CreatedAt: moment(d.Added),
 		Amount: crm.Decimal(string(d.Value)), Currency: strings.ToUpper(string(d.Currency)), LeadID: string(d.Custom[key]),
 	}
+}
+
+// moves are where the deal stands: its stage and, if it is over, how it ended.
+func (d *deal) moves(key string) []ledger.StageChange {
+	c := d.whole(key)
 	var list []ledger.StageChange
 	if record("stage", d.Stage) != "" {
 		c.Stage, c.At = string(d.Stage), moment(d.Staged)

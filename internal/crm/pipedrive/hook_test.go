@@ -170,7 +170,7 @@ func TestAttemptsAreOneMove(t *testing.T) {
 }
 
 func FuzzReceive(f *testing.F) {
-	for _, name := range []string{"v2-deal-change", "v2-deal-won", "v2-deal-amount-only", "v2-deal-delete", "v1-deal-updated"} {
+	for _, name := range []string{"v2-deal-change", "v2-deal-won", "v2-deal-amount-only", "v2-deal-delete", "v1-deal-updated", "v2-deal-field", "v1-deal-field"} {
 		f.Add(sample(f, "pipedrive-webhook-"+name))
 	}
 	f.Add([]byte(`{"event":"merged.person","current":{"id":11,"merge_what_id":12},"previous":{"id":{"value":{"value":[]}}}}`))
@@ -179,6 +179,7 @@ func FuzzReceive(f *testing.F) {
 		got := pipedrive.New().Receive(in, hooked("lead_id_field", key), time.Now())
 		require.Contains(t, []int{200, 400}, got.Answer.Status)
 		require.LessOrEqual(t, len(got.Changes), 2)
+		got.Changes = append(got.Changes, pipedrive.New().Receive(in, watching(temperature, interests), time.Now()).Changes...)
 		for _, c := range got.Changes {
 			require.Regexp(t, `^deal:[0-9]{1,20}$`, c.Records[0])
 			require.NotEmpty(t, c.Key)

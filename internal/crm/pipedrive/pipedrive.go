@@ -3,8 +3,8 @@
 // no call that can be repeated, and its search index is seconds late; so each delivery looks
 // first, in the index and in the lists, which are not late, and creates what is not there.
 //
-// The way back: webhooks tell of a deal's stage and status (hook.go), whose it is must be
-// read (complete.go); without webhooks, changed deals are listed (moves.go).
+// The way back: webhooks tell of a deal's stage and status (hook.go) and of the fields that
+// the account watches (watch.go), whose it is must be read (complete.go); without webhooks, changed deals are listed (moves.go).
 package pipedrive
 
 import (
@@ -37,12 +37,13 @@ type Pipedrive struct {
 	keys  map[int64]string // the key of the field for the lead's id, by account, where it was found by name
 	// looked says when an account was found to have no such field.
 	looked map[int64]time.Time
-	pause  time.Duration // between the readings of Moves
+	listed map[int64]fieldList // the deal fields, by account
+	pause  time.Duration       // between the readings of Moves
 }
 
 // New returns it.
 func New() *Pipedrive {
-	return &Pipedrive{oauth: crm.NewOAuth(crm.NewCaller()), keys: map[int64]string{}, looked: map[int64]time.Time{}, pause: readPause}
+	return &Pipedrive{oauth: crm.NewOAuth(crm.NewCaller()), keys: map[int64]string{}, looked: map[int64]time.Time{}, listed: map[int64]fieldList{}, pause: readPause}
 }
 
 var _ crm.CRM = (*Pipedrive)(nil)
@@ -64,6 +65,7 @@ func (p *Pipedrive) Options() []crm.Option {
 		{Name: "webhook_user", Help: "HTTP auth username of the webhook that tells of stage changes; Pipedrive signs nothing, so set one with a password"},
 		{Name: "webhook_password", Type: crm.SecretText, Help: "HTTP auth password of that webhook"},
 		{Name: "read", Type: crm.List, Help: "further fields of deal and person to read with a stage change, custom ones by their key, for rules that ask for them"},
+		crm.WatchOption("fields of the deal whose values are told like stages, custom ones by their 40-character key; from webhooks"),
 		{Name: "url", Help: "address of the API (" + home + ", or https://company.pipedrive.com)"},
 		{Name: "oauth_url", Help: "address that renews OAuth tokens (" + tokenHome + ")"},
 		{Name: "allow_private", Help: "true lets url lead into a private network"},
