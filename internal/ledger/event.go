@@ -20,6 +20,7 @@ type Event struct {
 	Came         capi.KeySet // the match keys that came with the event
 	Person       int64       // fingerprint of the person's match keys, 0 if there are none
 	Consent      string      // what was known about consent, as Decision writes it
+	Price        *Price      // what a purchase cost; nil: it is none, or is not guarded
 	Deliveries   []Delivery
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 	"strings"
 )
 
@@ -46,6 +47,16 @@ func (f Fingerprints) Visitor(address, agent string) int64 {
 		return 0
 	}
 	return f.of("visitor", address+"\x00"+agent)
+}
+
+// Content is the fingerprint of what a workspace sells.
+func (f Fingerprints) Content(ws int64, event, currency, content string) int64 {
+	return f.of("content", strings.Join([]string{strconv.FormatInt(ws, 10), event, currency, content}, "\x00"))
+}
+
+// Mark tells the events of a content apart.
+func (f Fingerprints) Mark(eventID string) uint32 {
+	return uint32(f.of("mark", eventID) >> 16) //nolint:gosec // some bits are enough
 }
 
 // of keeps the kinds of values apart.

@@ -90,9 +90,6 @@ func (r *Recorder) norm(ctx context.Context, ws int64, source string, now time.T
 	return n.perHour, n.known, nil
 }
 
-// outlier is how many times the usual amount is held.
-const outlier = 20
-
 // judge returns why an event is held, or None. around is how many came at the same time.
 func (g *guard) judge(l *ledger.Lead, rule *ledger.Rule, o *occasion, around int) ledger.Reason {
 	if g.off {
@@ -103,7 +100,7 @@ func (g *guard) judge(l *ledger.Lead, rule *ledger.Rule, o *occasion, around int
 	}
 	if rule.Value == ledger.ValueDeal && o.amount != "" {
 		amount, err := strconv.ParseFloat(o.amount, 64)
-		if median, known := g.median(rule.Event, o.currency); err == nil && known && median > 0 && amount > outlier*median {
+		if median, known := g.median(rule.Event, o.currency); err == nil && known && median > 0 && amount > ledger.OutlierTimes*median {
 			return ledger.ValueOutlier
 		}
 	}

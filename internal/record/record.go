@@ -134,7 +134,11 @@ func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 	}
 	fill := func(recorded []store.Recorded) []Result {
 		for n, done := range recorded {
-			results[at[n]].ID, results[at[n]].Duplicate, results[at[n]].Conflict = done.ID, done.Duplicate, done.Conflict
+			res := &results[at[n]]
+			res.ID, res.Duplicate, res.Conflict = done.ID, done.Duplicate, done.Conflict
+			if done.Held != ledger.None {
+				res.State, res.Reason = ledger.Held, done.Held
+			}
 		}
 		return results
 	}
@@ -200,7 +204,7 @@ func (r *Recorder) prepare(q *Request, item *Item, res *Result, now time.Time) *
 	if !r.address(q, item, out, targets, res, now, ahead) {
 		return nil
 	}
-	out.Name, out.EventID = e.EventName, e.EventID
+	out.Name, out.EventID, out.Price = e.EventName, e.EventID, r.price(q, e)
 	res.EventName, res.EventID = e.EventName, e.EventID
 	res.State, res.Reason = sumUp(out.Deliveries)
 	return out

@@ -30,15 +30,15 @@ func newDesk(t *testing.T) *desk {
 	return newDeskOn(t, filepath.Join(t.TempDir(), "capiloop.db"))
 }
 
-func newDeskOn(t *testing.T, database string) *desk {
-	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{Database: database})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	applied, err := s.ApplyFile(t.Context(), []store.FileWorkspace{{Name: "shop", Destinations: []store.FileDestination{
+func newDeskOn(tb testing.TB, database string) *desk {
+	tb.Helper()
+	s, err := store.Open(tb.Context(), store.Config{Database: database})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
+	applied, err := s.ApplyFile(tb.Context(), []store.FileWorkspace{{Name: "shop", Destinations: []store.FileDestination{
 		{Kind: "meta", Name: "1", Live: true}, {Kind: "meta", Name: "2"},
 	}}})
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	ws := &config.Workspace{ID: applied.Workspaces["shop"], Name: "shop", Country: "KZ"}
 	for _, id := range []string{"1", "2"} {
 		ws.Datasets = append(ws.Datasets, &config.Dataset{Destination: applied.Destinations["meta/"+id]})

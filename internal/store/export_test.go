@@ -2,6 +2,15 @@ package store
 
 import "context"
 
+// MaxContents is maxContents.
+const MaxContents = maxContents
+
+// Usual returns how many contents of a workspace are known.
+func (s *Store) Usual(ctx context.Context, ws int64) (n int64, err error) {
+	err = s.read.QueryRowContext(ctx, `SELECT COUNT(*) FROM usual WHERE ws = $1`, ws).Scan(&n)
+	return n, err
+}
+
 // PretendVersion marks the database as made by another version of the program.
 func (s *Store) PretendVersion(ctx context.Context, version int64) error {
 	return s.writer.do(ctx, func(ctx context.Context, tx *tx) error {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,6 +38,7 @@ type Recorded struct {
 	Duplicate bool
 	// Conflict is set when one of them had it for another person: a cached id.
 	Conflict bool
+	Held     ledger.Reason // why the guard holds it; None: it does not
 }
 
 var (
@@ -127,10 +129,13 @@ func (s *Store) recordAll(ctx context.Context, tx *tx, recs []*Recording) error 
 		}
 	}
 	fresh, err := s.recognise(ctx, tx, pairs)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.guardPrices(ctx, tx, fresh)
 	}
-	if err := s.insert(ctx, tx, fresh); err != nil {
+	if err == nil {
+		err = s.insert(ctx, tx, fresh)
+	}
+	if err != nil {
 		return err
 	}
 	if err := s.insertSightings(ctx, tx, recs); err != nil {
@@ -232,7 +237,7 @@ func (s *Store) insert(ctx context.Context, tx *tx, fresh []pair) error {
 // insertDeliveries writes new deliveries and queues those that are to be sent.
 func (s *Store) insertDeliveries(ctx context.Context, tx *tx, fresh []pair) error {
 	var deliveries, pending, results [][]any
-	ahead := make(map[ledger.Finding]time.Time)
+	found := make(map[ledger.Finding]time.Time)
 	for _, p := range fresh {
 		e, d := p.event, p.delivery
 		deliveries = append(deliveries, []any{
@@ -247,7 +252,9 @@ func (s *Store) insertDeliveries(ctx context.Context, tx *tx, fresh []pair) erro
 		if d.State == ledger.Held {
 			held, priority = string(d.Reason), ledger.Parked
 			if d.Reason == ledger.ClockAhead {
-				ahead[clockFinding(e.Workspace, e.Source, e.Name)] = e.ID.Time()
+				found[clockFinding(e.Workspace, e.Source, e.Name)] = e.ID.Time()
+			} else if slices.Contains(guarded, d.Reason) {
+				found[ledger.Finding{Workspace: e.Workspace, Kind: ledger.FindingGuard, Subject: e.Source, Evidence: string(d.Reason)}] = e.ID.Time()
 			}
 		}
 		pending = append(pending, []any{
@@ -263,7 +270,7 @@ func (s *Store) insertDeliveries(ctx context.Context, tx *tx, fresh []pair) erro
 			return err
 		}
 	}
-	for f, at := range ahead {
+	for f, at := range found {
 		f.At = at
 		if err := raise(ctx, tx, f); err != nil {
 			return err
@@ -271,6 +278,9 @@ func (s *Store) insertDeliveries(ctx context.Context, tx *tx, fresh []pair) erro
 	}
 	return s.notify(ctx, tx, pending)
 }
+
+// guarded are the reasons for which the guard asks a person.
+var guarded = []ledger.Reason{ledger.BulkChange, ledger.ValueOutlier, ledger.TestName}
 
 // clockFinding says that a source's clock is ahead.
 func clockFinding(ws int64, source, name string) ledger.Finding {

@@ -138,7 +138,9 @@ func (s *Store) Decide(ctx context.Context, q RetryQuery, release bool) (int, er
 			n = count
 			for destination, rows := range byDestination {
 				if release {
-					err = unpark(ctx, tx, destination, rows)
+					if err = unpark(ctx, tx, destination, rows); err == nil {
+						err = s.learnReleased(ctx, tx, rows)
+					}
 				} else {
 					changes := make([]ledger.Change, len(rows))
 					for i, r := range rows {

@@ -417,14 +417,8 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 			}
 			wake = append(wake, d.Destination)
 		}
-		switch {
-		case d.State == ledger.Waiting:
+		if d.State == ledger.Waiting {
 			wake = append(wake, d.Destination)
-		case d.State == ledger.Held && slices.Contains(guarded, d.Reason):
-			f := ledger.Finding{Workspace: e.Event.Workspace, Kind: ledger.FindingGuard, Subject: e.Event.Source, Evidence: string(d.Reason), At: e.Event.ID.Time()}
-			if err := raise(ctx, tx, f); err != nil {
-				return nil, err
-			}
 		}
 	}
 	if e.After == "" {
@@ -432,9 +426,6 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 	}
 	return wake, s.advance(ctx, tx, int64(lead), e.After) // what goes before it may be sent already
 }
-
-// guarded are the reasons for which the guard asks a person.
-var guarded = []ledger.Reason{ledger.BulkChange, ledger.ValueOutlier, ledger.TestName}
 
 // noteStage keeps that a move went to a stage, and what the stage is called now.
 func noteStage(ctx context.Context, tx *tx, w *StageWrite) error {

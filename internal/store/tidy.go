@@ -116,7 +116,7 @@ func unpark(ctx context.Context, tx *tx, destination int64, rows []ledger.Row) e
 			continue
 		}
 		_, err = tx.exec(ctx, `UPDATE pending SET priority = (SELECT priority FROM deliveries WHERE deliveries.id = pending.id),
-			held = '', due_at = CASE WHEN held = 'sequence' THEN due_at ELSE 0 END, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
+			held = '', due_at = CASE WHEN held IN ('sequence', 'value_outlier') THEN due_at ELSE 0 END, tries = 0, unknown_since = 0, suspect_since = 0 WHERE destination = $1 AND priority = 9 AND id = $2`, destination, int64(r.ID))
 		if err != nil {
 			return fmt.Errorf("release a row: %w", err)
 		}
@@ -173,6 +173,9 @@ func (s *Store) Tidy(ctx context.Context, now time.Time) error {
 		return err
 	}
 	if err := s.catchUp(ctx); err != nil {
+		return err
+	}
+	if err := s.forgetUsual(ctx, now); err != nil {
 		return err
 	}
 	return s.closeStale(ctx, now)
