@@ -139,6 +139,7 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageRenamed, "Qualified", "SQL")},
 		{Kind: ledger.FindingMapping, Subject: "sales/1/42", Evidence: ledger.StageEvidence(ledger.StageGone, "Qualified")},
 		{Kind: ledger.FindingMapping, Subject: "sales/Qualifed", Evidence: ledger.StageEvidence(ledger.RuleWithout, "Qualifed")},
+		{Kind: ledger.FindingMapping, Subject: "rule/Temperature", Evidence: ledger.StageEvidence(ledger.Unwatched, "Temperature")},
 		{Kind: ledger.FindingDeadline, Subject: ledger.DeadlineSubject("1234567890", "Purchase"), Evidence: ledger.DeadlineEvidence(ledger.TokenInvalid, 7, time.Date(2026, 11, 30, 14, 0, 0, 0, time.UTC))},
 		{Kind: ledger.FindingSequence, Subject: ledger.TooFewStages, Evidence: "1"},
 		{Kind: ledger.FindingSequence, Subject: ledger.NoRawLead},

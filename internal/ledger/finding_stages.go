@@ -7,6 +7,7 @@ const (
 	StageRenamed  = "renamed"
 	StageGone     = "gone"
 	RuleWithout   = "no_such_stage"
+	Unwatched     = "unwatched_field"
 	evidenceParts = "\n"
 )
 
@@ -35,6 +36,10 @@ func (f Finding) explainMapping() Explanation {
 		e.Title = "A stage was deleted (" + f.Subject + ")"
 		e.Cause = "The stage " + before + ", which a rule is for, is not in the CRM any more."
 		e.NextStep = "Write the stage that took its place into stages:, or take the rule out."
+	case Unwatched:
+		e.Title = "A rule is for a field that no CRM watches (" + f.Subject + ")"
+		e.Cause = "The CRM does not tell of the field " + before + ", so the rule never holds."
+		e.NextStep = "Write the field into watch: of the CRM under crms:, letter by letter as the rule has it."
 	default:
 		e.Title = "A rule is for a stage that is not there (" + f.Subject + ")"
 		e.Cause = "No pipeline of the CRM has a stage " + before + "."

@@ -141,8 +141,10 @@ func inBubble(t *testing.T, before func(f *form), test func(t *testing.T, r *rig
 		require.NoError(t, err)
 		r.puller = pull.New(pull.Config{
 			Store: s, Settings: config.NewLive(snapshot), Kinds: map[string]leadform.Kind{"linkedin_leads": r.form},
-			CRMs:     map[string]crm.CRM{"webhook": r.crm},
-			Account:  func(context.Context, *config.Workspace, *config.CRM) crm.Account { return crm.Account{} },
+			CRMs: map[string]crm.CRM{"webhook": r.crm},
+			Account: func(context.Context, *config.Workspace, *config.CRM) crm.Account {
+				return crm.Account{Options: secret.NewOptions(nil, map[string][]string{"watch": {"Score"}}, nil)}
+			},
 			Recorder: record.New(record.Config{Store: s, IDs: r.ids}), Log: slog.New(slog.NewTextHandler(r.log, nil)),
 		})
 		before(r.form)

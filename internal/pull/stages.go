@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -115,8 +116,9 @@ func (p *Puller) listStages(ctx context.Context, kind crm.StageLister, ws *confi
 	})
 }
 
-// checkRules opens a finding for each rule that no CRM has a stage for, where all CRMs of
-// the workspace list theirs: a typing error would otherwise just send nothing.
+// checkRules opens a finding for each rule that no CRM has a stage for, or whose field none
+// watches, where all CRMs of the workspace list their stages: a typing error would otherwise
+// just send nothing.
 func (p *Puller) checkRules(ctx context.Context, ws *config.Workspace) error {
 	for _, c := range ws.CRMs {
 		if _, ok := p.c.CRMs[c.Kind].(crm.StageLister); !ok {
@@ -132,19 +134,37 @@ func (p *Puller) checkRules(ctx context.Context, ws *config.Workspace) error {
 	}
 	for i := range ws.Rules {
 		r := &ws.Rules[i]
-		if r.Stage == ledger.StageReceived || r.Field != "" {
+		if r.Stage == ledger.StageReceived {
 			continue
 		}
 		f := ledger.Finding{
-			Workspace: ws.ID, Kind: ledger.FindingMapping, Subject: "rule/" + r.Stage, At: p.c.Clock.Now(),
+			Workspace: ws.ID, Kind: ledger.FindingMapping, Subject: "rule/" + r.Stage + r.Field, At: p.c.Clock.Now(),
 			Evidence: ledger.StageEvidence(ledger.RuleWithout, r.Stage),
 		}
-		known := slices.ContainsFunc(stages, func(st store.SourceStage) bool { return r.IsFor(st.Source, &st.Stage) })
+		known := slices.ContainsFunc(stages, func(st store.SourceStage) bool {
+			return r.IsFor(st.Source, &st.Stage) || r.Field != "" && strings.EqualFold(r.Field, st.Field)
+		})
+		if r.Field != "" {
+			f.Evidence = ledger.StageEvidence(ledger.Unwatched, r.Field)
+			known = known || p.watched(ctx, ws, r)
+		}
 		if err := p.c.Store.Note(ctx, f, !known); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// watched tells whether a CRM may tell of the field of a rule: it watches the field, or
+// tells of all that it has.
+func (p *Puller) watched(ctx context.Context, ws *config.Workspace, r *ledger.Rule) bool {
+	return slices.ContainsFunc(ws.CRMs, func(c *config.CRM) bool {
+		if r.CRM != "" && r.CRM != c.Name {
+			return false
+		}
+		named := func(field string) bool { return strings.EqualFold(field, r.Field) }
+		return !crm.Watches(p.c.CRMs[c.Kind]) || slices.ContainsFunc(crm.Watched(p.c.Account(ctx, ws, c)), named)
+	})
 }
 
 // pollOverlap is looked at again each time: searches of CRMs see a write seconds late.

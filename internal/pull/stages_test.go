@@ -25,7 +25,7 @@ type teller struct {
 	trouble error
 }
 
-func (c *teller) Options() []crm.Option { return nil }
+func (c *teller) Options() []crm.Option { return []crm.Option{crm.WatchOption("")} }
 func (c *teller) Deliver(context.Context, crm.Account, *ledger.Lead, []string) crm.Delivered {
 	return crm.Delivered{}
 }
@@ -187,6 +187,22 @@ func TestARuleForAStageThatIsNotThere(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		require.NotContains(t, r.findings(t), ledger.FindingMapping)
 	}, onWon)
+}
+
+func TestARuleForAFieldThatNobodyWatches(t *testing.T) {
+	t.Parallel()
+	won := ledger.Stage{Field: "status", ID: "won"}
+	for field, cause := range map[string]string{"score": "", "status": "", "budget": "The CRM does not tell of the field budget, so the rule never holds."} {
+		inBubble(t, nothing, func(t *testing.T, r *rig) {
+			r.crm.change(func() { r.crm.stages = []ledger.Stage{won} })
+			time.Sleep(20 * time.Minute)
+			f, found := r.findings(t)[ledger.FindingMapping]
+			require.Equal(t, cause != "", found, field)
+			if found {
+				require.Equal(t, cause, f.Explain().Cause)
+			}
+		}, ledger.Rule{Field: field, Is: "9", Event: "QualifiedLead"})
+	}
 }
 
 func TestWithoutRulesForStagesTheCRMIsLeftAlone(t *testing.T) {

@@ -200,7 +200,6 @@ func (h *hook) watched(a crm.Account) []ledger.StageChange {
 		})
 	}
 	for _, field := range watch {
-		field = strings.TrimPrefix(field, "id:")
 		if field == "tags" {
 			for _, tag := range h.Tags {
 				add(field, tag)
