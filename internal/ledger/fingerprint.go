@@ -4,8 +4,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/capiloop/capiloop/capi"
 )
 
 // Fingerprints recognise a person without keeping anything about them: they are keyed
@@ -15,14 +18,32 @@ type Fingerprints struct{ key []byte }
 // NewFingerprints returns those of a key.
 func NewFingerprints(key []byte) Fingerprints { return Fingerprints{key} }
 
-// Person is the fingerprint of the strongest match key of an event, as a platform
-// encodes it.
-func (f Fingerprints) Person(key []byte) int64 {
-	if len(key) == 0 {
+// personKeys are the match keys by which a person is told from another, and how many bits
+// of a fingerprint say which of them it is of.
+var personKeys = []capi.Key{capi.KeyEmail, capi.KeyPhone, capi.KeyExternalID, capi.KeyLeadID, capi.KeyFBP, capi.KeyFBC}
+
+const personBits = 3
+
+// Person is the fingerprint of a person by the strongest match key of an event, as a
+// platform encodes it. It tells by which key it is, too: of two copies of one event one
+// may know the e-mail and the other the browser.
+func (f Fingerprints) Person(key capi.Key, value []byte) int64 {
+	if len(value) == 0 {
 		return 0
 	}
+	return f.hash(value)&^(1<<personBits-1) | int64(slices.Index(personKeys, key)+1)
+}
+
+// OtherPerson tells whether two events are of different people, as far as their
+// fingerprints tell.
+func OtherPerson(a, b int64) bool {
+	const by = 1<<personBits - 1
+	return a != 0 && b != 0 && a&by == b&by && a != b
+}
+
+func (f Fingerprints) hash(value []byte) int64 {
 	h := hmac.New(sha256.New, f.key)
-	h.Write(key)
+	h.Write(value)
 	return int64(binary.BigEndian.Uint64(h.Sum(nil)) >> 1)
 }
 
@@ -64,5 +85,5 @@ func (f Fingerprints) of(kind, value string) int64 {
 	if value == "" {
 		return 0
 	}
-	return f.Person([]byte(kind + "\x00" + value))
+	return f.hash([]byte(kind + "\x00" + value))
 }

@@ -39,7 +39,8 @@ type Encoded struct {
 	Payload  []byte        // frozen from now on
 	Came     capi.KeySet   // match keys that came with the event
 	Kept     capi.KeySet   // match keys in the payload
-	Person   []byte        // what recognises the person: the strongest keys, hashed
+	Person   []byte        // what recognises the person: the strongest key, hashed
+	PersonBy capi.Key      // which key that is
 	People   []string      // every value that may have withdrawn consent, hashed, and lead ids as lead/meta/123; also those that do not leave
 	Problems capi.Problems // an error among them: the event cannot be sent
 }

@@ -73,7 +73,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 	for n, ds := range o.datasets(rule) {
 		copied := *e
 		x := r.c.Platforms[ds.Kind].Encode(&copied, platform.Rules{Locale: capi.Locale{Country: o.ws.Country, Now: later(o.now, at)}, Keys: o.ws.Keys, People: len(o.withdrawn) > 0})
-		out.Person = r.prints.Person(x.Person)
+		out.Person = r.prints.Person(x.PersonBy, x.Person)
 		d := ledger.Delivery{
 			ID: out.ID.Delivery(n + 1), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept,
 			Notes: slices.Concat(notes, x.Problems), Priority: ledger.PriorityOf(&copied), Deadline: ledger.Deadline(at, e.ActionSource),

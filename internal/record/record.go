@@ -253,7 +253,7 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 		case ahead:
 			d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, out.Time
 		}
-		out.Person = r.prints.Person(x.Person)
+		out.Person = r.prints.Person(x.PersonBy, x.Person)
 		out.Deliveries = append(out.Deliveries, d)
 	}
 	if len(targets) == 0 {

@@ -202,7 +202,7 @@ func (s *Store) repeat(ctx context.Context, tx *tx, p pair) (ledger.ID, error) {
 		return 0, nil
 	}
 	what := ledger.Duplicate
-	if person != 0 && p.event.Person != 0 && person != p.event.Person {
+	if ledger.OtherPerson(person, p.event.Person) {
 		what = ledger.DuplicateConflict
 		p.recorded.Conflict = true
 		if err := raise(ctx, tx, ledger.Finding{

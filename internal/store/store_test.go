@@ -208,7 +208,7 @@ func TestAnotherPersonUnderTheSameIDIsFlagged(t *testing.T) {
 	onBoth(t, func(t *testing.T, b *bench) {
 		b.record(t, b.event("Lead", "static-1"))
 		other := b.event("Lead", "static-1")
-		other.Person = 2
+		other.Person = 1 + 8
 		done := b.record(t, other)
 		require.True(t, done[0].Conflict)
 		require.EqualValues(t, 1, b.balanced(t).Beside[ledger.DuplicateConflict])

@@ -81,26 +81,32 @@ func (*Platform) Encode(e *capi.Event, r platform.Rules) platform.Encoded {
 	}
 	x.Problems = append(x.Problems, e.Validate(r.Locale.Now)...)
 	x.Kept = e.UserData.Keys()
-	x.Person = person(&e.UserData)
+	x.PersonBy, x.Person = person(&e.UserData)
 	x.Payload = e.AppendJSON(make([]byte, 0, 2048)) // 1.6 KB is usual
 	return x
 }
 
-// person joins the values that tell two people apart, the strongest first. It is
-// what a repeated event_id is compared by; weak keys such as an address differ
-// between two requests of one person and are left out.
-func person(u *capi.UserData) []byte {
-	for _, list := range [][]string{u.Email, u.Phone, u.ExternalID} {
-		if len(list) > 0 {
-			return []byte(list[0])
+// person is the value that tells two people apart best. It is what a repeated event_id is
+// compared by; weak keys such as an address differ between two requests of one person and
+// are left out.
+func person(u *capi.UserData) (capi.Key, []byte) {
+	for _, k := range []struct {
+		key    capi.Key
+		values []string
+	}{{capi.KeyEmail, u.Email}, {capi.KeyPhone, u.Phone}, {capi.KeyExternalID, u.ExternalID}} {
+		if len(k.values) > 0 {
+			return k.key, []byte(k.values[0])
 		}
 	}
-	for _, v := range []string{u.LeadID, u.FBP, u.FBC} {
-		if v != "" {
-			return []byte(v)
+	for _, k := range []struct {
+		key   capi.Key
+		value string
+	}{{capi.KeyLeadID, u.LeadID}, {capi.KeyFBP, u.FBP}, {capi.KeyFBC, u.FBC}} {
+		if k.value != "" {
+			return k.key, []byte(k.value)
 		}
 	}
-	return nil
+	return "", nil
 }
 
 // hashDigits is the length of a SHA-256; an appendix of Meta's own may follow.
