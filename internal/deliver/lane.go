@@ -94,6 +94,9 @@ func (l *lane) rest(now time.Time, due store.Due) time.Duration {
 	if due.Rows && due.LaneAt.After(now) {
 		return max(min(due.LaneAt.Sub(now), housekeeping), time.Millisecond)
 	}
+	if !due.NextAt.IsZero() {
+		return max(min(due.NextAt.Sub(now), l.d.poll), time.Millisecond)
+	}
 	return l.d.poll
 }
 

@@ -50,7 +50,7 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 	rec := &store.LeadRecording{At: now, MergeWindow: ws.MergeWindow, IDs: identities(ws.Ring, l), Key: key, Body: body}
 	rec.People = ofKind(ws.Ring, "email", p.emails)
 	rec.People = append(rec.People, ofKind(ws.Ring, "phone", p.phones)...)
-	rec.Known = ofKind(ws.Ring, "external_id", []string{l.ExternalID})
+	rec.Known = append(ofKind(ws.Ring, "external_id", []string{l.ExternalID}), ofKind(ws.Ring, eventKind, []string{l.EventID})...)
 	open, plain, err := l.Split()
 	if err != nil {
 		return LeadResult{}, err
@@ -74,6 +74,11 @@ func (r *Recorder) lead(ctx context.Context, ws *config.Workspace, l *ledger.Lea
 			err = r.reconsider(ctx, ws, done.ID, now)
 		}
 		if err != nil {
+			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
+		}
+	}
+	if !done.Merged {
+		if err := r.joinLead(ctx, ws, done.ID, l, now); err != nil {
 			return LeadResult{}, fmt.Errorf("record for workspace %s: %w", ws.Name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -45,6 +46,11 @@ type occasion struct {
 	held      ledger.Reason // the guard's
 	notBefore time.Time     // its events wait until then
 	wrapped   []byte        // the lead's key; nil: it was cleared
+
+	// Where the tag's copy of the event is at hand: what it says, and by destination the
+	// deliveries in whose place the event goes.
+	tag  *capi.Event
+	rows map[int64]ledger.ID
 }
 
 // leadEvent makes the event of a rule. It always comes back with deliveries: those that
@@ -61,7 +67,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		ID: r.c.IDs.Next(), Workspace: o.ws.ID, Source: o.source, Name: e.EventName, EventID: e.EventID, Time: at,
 		ActionSource: string(e.ActionSource), Came: e.UserData.Keys(), Consent: ledger.Decision{Consent: o.lead.Consent, By: ledger.ByLead}.String(),
 	}
-	made := store.LeadEvent{Name: rule.Event, Part: part, At: at, Event: out}
+	made := store.LeadEvent{Name: rule.Event, Part: part, At: at, Event: out, Shared: o.receipt && o.lead.EventID != ""}
 	if sequence {
 		made.After = rule.After
 	}
@@ -75,7 +81,7 @@ func (r *Recorder) leadEvent(o *occasion, rule *ledger.Rule, part string, fired 
 		x := r.c.Platforms[ds.Kind].Encode(&copied, platform.Rules{Locale: capi.Locale{Country: o.ws.Country, Now: later(o.now, at)}, Keys: o.ws.Keys, People: len(o.withdrawn) > 0})
 		out.Person = r.prints.Person(x.PersonBy, x.Person)
 		d := ledger.Delivery{
-			ID: out.ID.Delivery(n + 1), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept,
+			ID: cmp.Or(o.rows[ds.ID], out.ID.Delivery(n+1)), Destination: ds.ID, State: ledger.Waiting, Payload: x.Payload, Kept: x.Kept,
 			Notes: slices.Concat(notes, x.Problems), Priority: ledger.PriorityOf(&copied), Deadline: ledger.Deadline(at, e.ActionSource),
 			Envelope: ledger.Envelope{TestCode: ds.TestEventCode},
 		}
@@ -236,8 +242,14 @@ func (o *occasion) event(rule *ledger.Rule, part string, at time.Time) *capi.Eve
 	if e.ActionSource == capi.ActionSourceWebsite {
 		e.EventSourceURL, u.ClientIPAddress, u.ClientUserAgent = l.PageURL, l.IP, l.UserAgent
 	}
+	if o.tag != nil {
+		addTag(e, o.tag)
+	}
 	if o.metaID != "" { // Meta's Conversion Leads form: only with both fields, and only with its lead id
-		e.CustomData = &capi.CustomData{EventSource: "crm", LeadEventSource: o.crm}
+		if e.CustomData == nil {
+			e.CustomData = &capi.CustomData{}
+		}
+		e.CustomData.EventSource, e.CustomData.LeadEventSource = "crm", o.crm
 	}
 	if amount, currency := o.value(rule); amount != "" {
 		if e.CustomData == nil {

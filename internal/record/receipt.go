@@ -23,6 +23,9 @@ func (r *Recorder) receiptEvents(ctx context.Context, ws *config.Workspace, l *l
 	}
 	o := receiptOf(ws, l, now)
 	o.root, o.withdrawn, o.wrapped = l.ID, withdrawn, wrapped
+	if l.EventID != "" && l.UserAgent == "" && tagged(ws) {
+		o.notBefore = now.Add(formWait)
+	}
 	if l.Platform == "meta" {
 		o.metaID = l.LeadID
 	}
@@ -30,7 +33,11 @@ func (r *Recorder) receiptEvents(ctx context.Context, ws *config.Workspace, l *l
 }
 
 func receiptOf(ws *config.Workspace, l *ledger.Lead, now time.Time) *occasion {
-	return &occasion{ws: ws, lead: l, source: l.Source, crm: crmOf(ws), at: l.CreatedAt, receipt: true, now: now}
+	o := &occasion{ws: ws, lead: l, source: l.Source, crm: crmOf(ws), at: l.CreatedAt, receipt: true, now: now}
+	if isTestName(l) && !ws.Guard.Off {
+		o.held = ledger.TestName
+	}
+	return o
 }
 
 func (r *Recorder) receive(o *occasion, fired []store.Fired) ([]store.LeadEvent, error) {
@@ -44,9 +51,6 @@ func (r *Recorder) receive(o *occasion, fired []store.Fired) ([]store.LeadEvent,
 		if o.lead.History {
 			list = append(list, store.LeadEvent{Name: rule.Event, At: o.at})
 		} else {
-			if isTestName(o.lead) && !o.ws.Guard.Off {
-				o.held = ledger.TestName
-			}
 			made, err := r.leadEvent(o, rule, "", fired)
 			if err != nil {
 				return nil, err

@@ -165,7 +165,11 @@ func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 		}
 		return &Outcome{Results: fill(recorded), Status: i.Status, Saved: i.Saved}, nil
 	}
-	return &Outcome{Results: fill(recorded)}, nil
+	results = fill(recorded)
+	if err := r.joinForms(ctx, &q, results, now); err != nil {
+		return nil, err
+	}
+	return &Outcome{Results: results}, nil
 }
 
 // shortName keeps a hostile event name from filling the counters.
@@ -252,6 +256,8 @@ func (r *Recorder) address(q *Request, item *Item, out *ledger.Event, targets []
 			skip(&d, ledger.NotLive)
 		case ahead:
 			d.State, d.Reason, d.DueAt = ledger.Held, ledger.ClockAhead, out.Time
+		case item.Form && receives(ws, e.EventName):
+			d.DueAt = now.Add(formWait)
 		}
 		out.Person = r.prints.Person(x.PersonBy, x.Person)
 		out.Deliveries = append(out.Deliveries, d)

@@ -95,6 +95,7 @@ type pair struct {
 	delivery *ledger.Delivery
 	recorded *Recorded
 	key      []byte
+	shared   bool // a lead's, under the id of the tag's copy
 }
 
 // recordAll writes the recordings of a group.
@@ -124,7 +125,7 @@ func (s *Store) recordAll(ctx context.Context, tx *tx, recs []*Recording) error 
 		for i, e := range r.Events {
 			r.result[i].ID = e.ID
 			for j := range e.Deliveries {
-				pairs = append(pairs, pair{e, &e.Deliveries[j], &r.result[i], seenKey(e.Deliveries[j].Destination, e.Name, e.EventID)})
+				pairs = append(pairs, pair{event: e, delivery: &e.Deliveries[j], recorded: &r.result[i], key: seenKey(e.Deliveries[j].Destination, e.Name, e.EventID)})
 			}
 		}
 	}
@@ -195,6 +196,9 @@ func (s *Store) repeat(ctx context.Context, tx *tx, p pair) (ledger.ID, error) {
 		return 0, fmt.Errorf("look up a repeated event: %w", err)
 	}
 	if released == 1 && p.delivery.State != ledger.Skipped {
+		if refused, err := refusedBefore(ctx, tx, p, id); err != nil || refused {
+			return ledger.ID(id), err
+		}
 		_, err := tx.exec(ctx, `UPDATE seen SET id = $2, person = $3, released = 0 WHERE key = $1`, p.key, int64(p.delivery.ID), p.event.Person)
 		if err != nil {
 			return 0, fmt.Errorf("take over a released event id: %w", err)
@@ -213,6 +217,25 @@ func (s *Store) repeat(ctx context.Context, tx *tx, p pair) (ledger.ID, error) {
 	}
 	tx.counts.beside(p.event.Workspace, p.event.ID.Time(), p.delivery.Destination, p.event.Source, p.event.Name, what)
 	return ledger.ID(id), nil
+}
+
+// refusedBefore tells whether the copy of a lead's event that came first was of a visitor
+// who refused, or took consent back: then the lead's goes nowhere either, and is counted
+// as the second copy.
+func refusedBefore(ctx context.Context, tx *tx, p pair, first int64) (bool, error) {
+	if !p.shared {
+		return false, nil
+	}
+	var n int64
+	err := tx.row(ctx, `SELECT COUNT(*) FROM results r JOIN events e ON e.id = r.id - r.id % 64
+		WHERE r.id = $1 AND r.state = 'skipped' AND r.reason = $2 AND e.consent <> '' AND e.consent NOT LIKE 'undecided%'`, []any{first, string(ledger.NoConsent)}, &n)
+	if err != nil {
+		return false, fmt.Errorf("look up the first copy of an event: %w", err)
+	}
+	if n > 0 {
+		tx.counts.beside(p.event.Workspace, p.event.ID.Time(), p.delivery.Destination, p.event.Source, p.event.Name, ledger.Duplicate)
+	}
+	return n > 0, nil
 }
 
 // insert writes new deliveries and their events.

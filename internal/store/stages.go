@@ -64,6 +64,7 @@ type LeadEvent struct {
 	// Unclaimed leaves the name free: the event went nowhere, and another touch of the
 	// lead may let it go.
 	Unclaimed bool
+	Shared    bool // its id is that of the tag's copy, too
 }
 
 // StageRecorded tells what became of a stage change.
@@ -371,21 +372,17 @@ func (s *Store) insertLeadEvents(ctx context.Context, tx *tx, lead, change ledge
 	for _, e := range events {
 		var id ledger.ID
 		if e.Event != nil {
-			id = e.Event.ID
-			ids = append(ids, id)
+			var more []int64
+			if id, more, err = s.insertLeadEvent(ctx, tx, lead, &e); err != nil {
+				return nil, nil, err
+			}
+			ids, wake = append(ids, id), append(wake, more...)
 		}
 		if !e.Unclaimed {
 			if _, err := tx.exec(ctx, `INSERT INTO fired (lead, name, part, event, change, at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (lead, name, part) DO NOTHING`,
 				int64(lead), e.Name, e.Part, int64(id), int64(change), ledger.Micros(e.At)); err != nil {
 				return nil, nil, err
 			}
-		}
-		if e.Event != nil {
-			more, err := s.insertLeadEvent(ctx, tx, lead, &e)
-			if err != nil {
-				return nil, nil, err
-			}
-			wake = append(wake, more...)
 		}
 		// Others may wait for it, and it may be one that will never be sent.
 		if err := s.advance(ctx, tx, int64(lead), e.Name); err != nil {
@@ -395,25 +392,27 @@ func (s *Store) insertLeadEvents(ctx context.Context, tx *tx, lead, change ledge
 	return ids, wake, nil
 }
 
-func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *LeadEvent) (wake []int64, err error) {
+// insertLeadEvent writes an event of a lead and returns its id; that of the first copy, if
+// it is the second one.
+func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *LeadEvent) (id ledger.ID, wake []int64, err error) {
 	recorded := &Recorded{ID: e.Event.ID}
 	pairs := make([]pair, len(e.Event.Deliveries))
 	for i := range e.Event.Deliveries {
 		d := &e.Event.Deliveries[i]
-		pairs[i] = pair{e.Event, d, recorded, seenKey(d.Destination, e.Event.Name, e.Event.EventID)}
+		pairs[i] = pair{event: e.Event, delivery: d, recorded: recorded, key: seenKey(d.Destination, e.Event.Name, e.Event.EventID), shared: e.Shared}
 	}
 	fresh, err := s.recognise(ctx, tx, pairs)
 	if err == nil {
 		err = s.insert(ctx, tx, fresh)
 	}
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	for _, p := range fresh {
 		d := p.delivery
 		if d.State == ledger.Held && e.After != "" {
 			if err := s.wait(ctx, tx, follower{int64(d.ID), d.Destination, int64(lead), e.After}); err != nil {
-				return nil, err
+				return 0, nil, err
 			}
 			wake = append(wake, d.Destination)
 		}
@@ -422,9 +421,9 @@ func (s *Store) insertLeadEvent(ctx context.Context, tx *tx, lead ledger.ID, e *
 		}
 	}
 	if e.After == "" {
-		return wake, nil
+		return recorded.ID, wake, nil
 	}
-	return wake, s.advance(ctx, tx, int64(lead), e.After) // what goes before it may be sent already
+	return recorded.ID, wake, s.advance(ctx, tx, int64(lead), e.After) // what goes before it may be sent already
 }
 
 // noteStage keeps that a move went to a stage, and what the stage is called now.
