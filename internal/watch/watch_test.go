@@ -145,8 +145,9 @@ func TestWhatIsSoonTooLateIsFound(t *testing.T) {
 		p.event(t, "Purchase", 30*time.Hour, ledger.Held, ledger.BulkChange)
 		p.event(t, "Purchase", 20*time.Hour, ledger.Held, ledger.ValueOutlier)
 		p.event(t, "Purchase", 21*time.Hour, ledger.Held, ledger.BulkChange)
-		require.Equal(t, []string{"Soon too late: 2 Purchase for 1"}, p.findings(t, 10*time.Minute))
-		require.Equal(t, []string{"Soon too late: 3 Purchase for 1"}, p.findings(t, 7*time.Hour))
+		const ask = "Events wait for your OK (crm)"
+		require.Equal(t, []string{"Soon too late: 2 Purchase for 1", ask}, p.findings(t, 10*time.Minute))
+		require.Equal(t, []string{"Soon too late: 3 Purchase for 1", ask}, p.findings(t, 7*time.Hour))
 		list, err := p.Findings(t.Context(), p.ws.ID)
 		require.NoError(t, err)
 		x := list[0].Explain()
