@@ -14,7 +14,11 @@ import (
 // binary is the program under test, built once for all tests.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(build(m)) }
+func TestMain(m *testing.M) {
+	code := build(m)
+	closeChrome()
+	os.Exit(code)
+}
 
 func build(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "capiloop-e2e-")

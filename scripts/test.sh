@@ -27,31 +27,27 @@ needs() {
 	command -v go >/dev/null || die "Go is missing: https://go.dev/dl (1.21 or newer; it fetches $GOTOOLCHAIN itself)"
 	command -v git >/dev/null || install git git "xcode-select --install"
 	command -v "$(go env CC)" >/dev/null || install "a C compiler, for the race detector" "gcc libc6-dev" "xcode-select --install"
-	if grep -q chromedp go.mod && [ -d e2e ] && ! browser >/dev/null; then
+	if ! browser >/dev/null; then
 		install "Chromium, for the browser tests" chromium "brew install --cask chromium"
 	fi
-	if [ -f e2e/node/package.json ]; then
-		command -v npm >/dev/null || install "Node.js with npm, for the test with Meta's Node SDK" "nodejs npm" "brew install node"
-		node_modules
-	fi
+	command -v npm >/dev/null || install "Node.js with npm, for Meta's Node SDK and the tag's types" "nodejs npm" "brew install node"
+	node_modules e2e/node
+	node_modules tag
 }
 
 browser() {
+	[ -n "${CHROME_PATH:-}" ] && command -v "$CHROME_PATH" && return
 	command -v chromium || command -v chromium-browser || command -v google-chrome ||
 		ls -d "/Applications/Google Chrome.app" /Applications/Chromium.app 2>/dev/null
 }
 
-# node_modules installs Meta's Node SDK, unless it is there and as the lock file says.
+# node_modules FOLDER installs what its lock file says, unless it is there.
 node_modules() (
-	cd e2e/node
-	if [ -f package-lock.json ]; then
-		[ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts
-	else
-		[ -d node_modules ] || npm install --no-audit --no-fund --ignore-scripts
-	fi
+	cd "$1"
+	[ node_modules/.package-lock.json -nt package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts
 )
 
-lint() { scripts/tools.sh golangci-lint && .tools/golangci-lint run; }
+lint() { scripts/tools.sh golangci-lint && .tools/golangci-lint run && tag/node_modules/.bin/tsc -p tag; }
 
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT

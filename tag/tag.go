@@ -1,4 +1,11 @@
-// Package tag holds what runs in the visitor's browser, as it is served.
+// Package tag holds what runs in the visitor's browser, as it is served. The source is
+// TypeScript, in src; dist is built from it and is committed, so that building the server
+// needs Go alone:
+//
+//	go test ./tag -update
+//
+// It must not grow: every page of every customer loads it. Nothing in it evaluates text or
+// adds inline code, so that it runs under a strict Content-Security-Policy.
 package tag
 
 import _ "embed"

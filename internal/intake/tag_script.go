@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/capiloop/capiloop/capi"
@@ -16,13 +17,13 @@ import (
 
 // tagSettings is what the script finds before itself.
 type tagSettings struct {
-	Site     string `json:"site"`
-	Wait     string `json:"wait"`
-	FBP      string `json:"fbp"`
-	Domain   string `json:"domain"` // that this server can set cookies for; "": none
-	PageView bool   `json:"pageview"`
-	Pixel    bool   `json:"pixel"`
-	TCF      string `json:"tcf"`
+	Site     string   `json:"site"`
+	Wait     string   `json:"wait"`
+	FBP      string   `json:"fbp"`
+	Domain   string   `json:"domain"`  // that this server can set cookies for; "": none
+	Domains  []string `json:"domains"` // of the site's pages
+	PageView bool     `json:"pageview"`
+	Pixel    bool     `json:"pixel"`
 }
 
 // unknownSite is what a page gets whose key nobody has. It is read by who looks into the
@@ -47,7 +48,7 @@ func (h *Handler) script(c *call) reply {
 	t := website.TagOf(source.Options)
 	settings := tagSettings{
 		Site: t.Site, Wait: string(t.Wait), FBP: "read", Domain: capi.CookieDomain(h.peers.host(c.Request)),
-		PageView: t.PageView, Pixel: t.Pixel, TCF: tcfPath,
+		Domains: pageDomains(source.Options.List("origins")), PageView: t.PageView, Pixel: t.Pixel,
 	}
 	if t.CreateFBP {
 		settings.FBP = "create"
@@ -58,6 +59,21 @@ func (h *Handler) script(c *call) reply {
 	}
 	body := append([]byte("self.__capiloop="), head...)
 	return scriptReply(c, append(append(body, ";\n"...), tag.Script...))
+}
+
+// pageDomains are the registrable domains of a list of origins: what a page may set its
+// cookies on, which no browser tells.
+func pageDomains(origins []string) []string {
+	list := []string{}
+	for _, o := range origins {
+		if _, host, ok := strings.Cut(o, "://"); ok {
+			o = host
+		}
+		if d := capi.CookieDomain(strings.TrimPrefix(o, "*.")); d != "" && !slices.Contains(list, d) {
+			list = append(list, d)
+		}
+	}
+	return list
 }
 
 const scriptType = "text/javascript; charset=utf-8"
@@ -77,8 +93,8 @@ func scriptReply(c *call, body []byte) reply {
 	}
 	if strings.Contains(c.Header.Get("Accept-Encoding"), "gzip") {
 		var packed bytes.Buffer
-		w := gzip.NewWriter(&packed)
-		_, _ = w.Write(body) // into memory
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression) // a level that there is
+		_, _ = w.Write(body)                                       // into memory
 		_ = w.Close()
 		a.body = packed.Bytes()
 		a.headers.Set("Content-Encoding", "gzip")

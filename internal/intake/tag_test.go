@@ -530,7 +530,7 @@ func TestTheScriptComesWithItsSettings(t *testing.T) {
 	require.Equal(t, "text/javascript; charset=utf-8", a.Header().Get("Content-Type"))
 	require.Equal(t, "public, max-age=600", a.Header().Get("Cache-Control"))
 	line, rest, _ := strings.Cut(a.Body.String(), "\n")
-	require.Equal(t, `self.__capiloop={"site":"shop-hold","wait":"hold","fbp":"read","domain":"example.co.uk","pageview":false,"pixel":true,"tcf":"/t-tcf.js"};`, line)
+	require.Equal(t, `self.__capiloop={"site":"shop-hold","wait":"hold","fbp":"read","domain":"example.co.uk","domains":["example.com"],"pageview":false,"pixel":true};`, line)
 	require.NotEmpty(t, rest)
 	etag := a.Header().Get("Etag")
 	require.NotEmpty(t, etag)
@@ -543,7 +543,7 @@ func TestTheScriptComesWithItsSettings(t *testing.T) {
 	require.Equal(t, "\x1f\x8b", packed.Body.String()[:2])
 
 	line, _, _ = strings.Cut(get("http://127.0.0.1:8080/t.js?site=shop-plain").Body.String(), "\n")
-	require.Equal(t, `self.__capiloop={"site":"shop-plain","wait":"plain","fbp":"read","domain":"","pageview":true,"pixel":false,"tcf":"/t-tcf.js"};`, line)
+	require.Equal(t, `self.__capiloop={"site":"shop-plain","wait":"plain","fbp":"read","domain":"","domains":["example.com"],"pageview":true,"pixel":false};`, line)
 	require.Contains(t, get("/t.js?site=shop-send").Body.String(), `"fbp":"create"`)
 
 	for _, target := range []string{"/t.js", "/t.js?site=", "/t.js?site=nobody"} {

@@ -2,9 +2,7 @@ package record
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -48,20 +46,23 @@ func complete(e *capi.Event, now time.Time, warnings *capi.Problems) (ahead bool
 	}
 	if e.EventID = strings.TrimSpace(e.EventID); e.EventID == "" {
 		e.EventID = makeEventID(e, now)
-		if e.CustomData == nil || e.CustomData.OrderID == "" {
+		if e.CustomData == nil || e.EventID != strings.TrimSpace(e.CustomData.OrderID) {
 			warn("event_id", ProblemEventIDMade, "no event_id was given and one was made; a repeat cannot be recognised", "send the id that the Pixel gets as eventID")
 		}
 	}
 	return ahead
 }
 
-// makeEventID derives an id from what makes the event unique, so that the order
-// sent twice is one; without an order it is new each time (a UUID of version 7,
-// RFC 9562).
+// makeEventID takes for an id what makes the event unique, so that the order sent twice
+// is one: its number, which the Pixel of the shop's page can name as eventID too (Meta's
+// page "Deduplicate Pixel and Server Events" advises it; the name of the event belongs to
+// the key). Without an order it is new each time (a UUID of version 7, RFC 9562).
 func makeEventID(e *capi.Event, now time.Time) string {
-	if e.CustomData != nil && e.CustomData.OrderID != "" {
-		sum := sha256.Sum256([]byte(e.EventName + "\x00" + e.CustomData.OrderID))
-		return "order." + hex.EncodeToString(sum[:16])
+	if e.CustomData != nil {
+		// No database takes NUL in a text.
+		if order := strings.ReplaceAll(strings.TrimSpace(e.CustomData.OrderID), "\x00", ""); order != "" {
+			return order
+		}
 	}
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, by its documentation

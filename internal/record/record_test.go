@@ -191,6 +191,7 @@ func TestAnEventWithoutAnID(t *testing.T) {
 	}
 	first := d.one(t, record.Item{Event: order("1001"), Dataset: "1"})
 	require.NotContains(t, codes(first.Warnings), record.ProblemEventIDMade)
+	require.Equal(t, "1001", first.EventID, "as the shop's page can tell the Pixel")
 	require.True(t, d.one(t, record.Item{Event: order("1001"), Dataset: "1"}).Duplicate, "the same order is the same event")
 	require.False(t, d.one(t, record.Item{Event: order("1002"), Dataset: "1"}).Duplicate)
 

@@ -1,1 +1,1 @@
-"use strict";
+"use strict";(()=>{var s=[1,3,4,7],o=window;function r(e){let n=e.purpose&&e.purpose.consents||{};return s.every(t=>n[t]===!0)?!e.addtlConsent||("."+e.addtlConsent.split("~")[1]+".").indexOf(".89.")>=0:!1}o.__tcfapi("addEventListener",2,(e,n)=>{!n||!e||(e.gdprApplies===!1?o.__capiloop.answer("none"):(e.eventStatus==="tcloaded"||e.eventStatus==="useractioncomplete")&&o.__capiloop.answer(r(e)?"granted":"denied"))});})();

@@ -1,0 +1,157 @@
+// Posts what waits, one batch at a time, and again later what was not taken.
+
+import { gateway, firstParty, now, safely, settings } from "./page";
+import { decide, mode } from "./consent";
+import { values } from "./cookies";
+import type { Sighting } from "./fbq";
+import * as store from "./store";
+
+export interface Item {
+  /** What is posted. */
+  json: string;
+  /** Where it lies on the device; "" if only here. */
+  key: string;
+  flying?: boolean;
+  sighting?: boolean;
+}
+
+// Browsers let 64 KiB of keepalive requests be under way at once.
+const maxBytes = 48e3;
+const maxItems = 200;
+
+const keepalive = "keepalive" in Request.prototype;
+let out: Item[] = [];
+let busy = false;
+let timer = 0;
+let failures = 0;
+let touch = false;
+
+export const waiting = () => out.length;
+
+/** Adds what is to be sent, unless it waits already. */
+export function add(item: Item): void {
+  if (!item.key || !out.some((other) => other.key === item.key)) out.push(item);
+}
+
+/** Sends even nothing, so that the server may set the cookie that was just made. */
+export function greet(): void {
+  touch = true;
+  soon();
+}
+
+export function soon(delay = 20): void {
+  if (!timer) timer = setTimeout(flush, delay) as unknown as number;
+}
+
+export function addSighting(seen: Sighting): void {
+  add({ json: JSON.stringify(seen), key: "", sighting: true });
+  soon();
+}
+
+/** Empties the list, of a refusal, and returns what was in it. */
+export function clear(): Item[] {
+  const had = out.filter((item) => !item.sighting);
+  out = [];
+  return had;
+}
+
+const size = (text: string) => text.replace(/[^\0-\x7f]/g, "xxx").length;
+
+function take(room: number): Item[] {
+  const batch: Item[] = [];
+  for (let i = 0; i < out.length && batch.length < maxItems; i++) {
+    const item = out[i];
+    if (item.flying) continue;
+    // Another tab may have taken it over while this page lay in the back-forward cache.
+    if (item.key && store.get(item.key) === null) {
+      out.splice(i--, 1);
+      continue;
+    }
+    const bytes = size(item.json);
+    if (batch.length && bytes > room) break;
+    room -= bytes;
+    batch.push(item);
+  }
+  return batch;
+}
+
+function body(batch: Item[]): string {
+  const list = (sightings: boolean) =>
+    "[" + batch.filter((item) => !!item.sighting === sightings).map((item) => item.json).join() + "]";
+  const c = mode() === "full" ? values() : { fbc: "", fbp: "" };
+  const head = {
+    v: 1,
+    site: settings.site,
+    sent: now(),
+    fbc: c.fbc || undefined,
+    fbp: c.fbp || undefined,
+    consent: decide(),
+  };
+  return JSON.stringify(head).slice(0, -1) + ',"events":' + list(false) + ',"sightings":' + list(true) + "}";
+}
+
+/** Sends a batch unless one is under way; what does not fit follows it. */
+export function flush(): void {
+  clearTimeout(timer);
+  timer = 0;
+  if (busy) return;
+  const batch = take(maxBytes);
+  if (!batch.length && !touch) return;
+  touch = false;
+  busy = true;
+  post(batch, () => {
+    busy = false;
+    if (take(1).length) soon(failures && Math.min(60, Math.pow(2, failures)) * 1e3);
+  });
+}
+
+function post(batch: Item[], then: () => void): void {
+  batch.forEach((item) => (item.flying = true));
+  const text = body(batch);
+  const end = (status: number) => {
+    // Taken, or never to be taken; everything else is tried again under the same ids.
+    const settled = (status >= 200 && status < 300) || status === 400 || status === 413 || status === 422;
+    failures = settled ? 0 : failures + 1;
+    batch.forEach((item) => {
+      item.flying = false;
+      if (!settled) return;
+      if (item.key) store.drop(item.key);
+      out.splice(out.indexOf(item) >>> 0, 1);
+    });
+    then();
+  };
+  const request: RequestInit = {
+    method: "POST",
+    body: text,
+    credentials: firstParty ? "include" : "omit",
+    headers: { "Content-Type": "text/plain;charset=UTF-8" },
+    keepalive: size(text) < 6e4,
+  };
+  const sent = safely(() => fetch(gateway + "/t", request));
+  if (sent) sent.then((answer) => end(answer.status), () => end(0));
+  else end(0);
+}
+
+/** The page goes: what fits is handed to the browser, the rest lies on the device for the next page. */
+export function leave(): void {
+  let room = maxBytes + 12e3;
+  if (keepalive) out.forEach((item) => (room -= item.flying ? size(item.json) : 0));
+  for (let batch; room > 2e3 && (batch = take(room - 1e3)).length; ) {
+    const bytes = size(body(batch));
+    if (bytes > room) break;
+    room -= bytes;
+    if (keepalive) post(batch, () => {});
+    else {
+      batch.forEach((item) => (item.flying = true));
+      safely(() => navigator.sendBeacon(gateway + "/t", new Blob([body(batch)], { type: "text/plain;charset=UTF-8" })));
+    }
+  }
+}
+
+/** The page is back, or the network is. */
+export function again(): void {
+  failures = 0;
+  clearTimeout(timer);
+  timer = 0;
+  soon();
+}
