@@ -1,6 +1,11 @@
 package ledger
 
-import "time"
+import (
+	"strings"
+	"time"
+
+	"github.com/capiloop/capiloop/capi"
+)
 
 // Sighting is an event that the tag saw the Pixel report in a browser. It is never
 // sent: it is there to tell whether the browser's and the server's copies pair.
@@ -20,4 +25,24 @@ type Sighting struct {
 
 	Own     bool // the tag itself called the Pixel
 	Blocked bool // the Pixel's script never ran, so that Meta has not heard of it
+}
+
+const maxPage = 500 // bytes of a path that are kept
+
+// PagePath is the path of a page's address, without what may be personal.
+func PagePath(address string) string {
+	cleaned, _ := capi.CleanURL(address)
+	_, rest, ok := strings.Cut(cleaned, "://")
+	if !ok {
+		return ""
+	}
+	path := "/"
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		path, _, _ = strings.Cut(rest[i:], "?")
+		path, _, _ = strings.Cut(path, "#")
+	}
+	if len(path) > maxPage { // PostgreSQL refuses half a letter
+		path = strings.ToValidUTF8(path[:maxPage], "")
+	}
+	return path
 }

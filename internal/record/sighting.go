@@ -2,7 +2,6 @@ package record
 
 import (
 	"crypto/sha256"
-	"strings"
 	"time"
 
 	"github.com/capiloop/capiloop/capi"
@@ -36,7 +35,7 @@ func (r *Recorder) sightings(q *Request) []ledger.Sighting {
 			continue
 		}
 		g := ledger.Sighting{
-			ID: r.c.IDs.Next(), Workspace: q.Workspace.ID, Source: q.Source, Dataset: s.Dataset, Name: s.Name, EventID: s.EventID, At: s.At, Page: pathOf(s.Page),
+			ID: r.c.IDs.Next(), Workspace: q.Workspace.ID, Source: q.Source, Dataset: s.Dataset, Name: s.Name, EventID: s.EventID, At: s.At, Page: ledger.PagePath(s.Page),
 			FBP: r.prints.FBP(s.FBP), External: r.prints.External(externalHash(s.ExternalID)), Visitor: r.prints.Visitor(s.Address, s.Agent),
 			Own: s.Own, Blocked: s.Blocked,
 		}
@@ -57,24 +56,4 @@ func externalHash(raw string) string {
 		return n.Hash
 	}
 	return capi.HashText(n.Texts[0])
-}
-
-const maxPage = 500 // bytes of a path that are kept
-
-// pathOf is the path of a page's address, without what may be personal.
-func pathOf(page string) string {
-	cleaned, _ := capi.CleanURL(page)
-	_, rest, ok := strings.Cut(cleaned, "://")
-	if !ok {
-		return ""
-	}
-	path := "/"
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		path, _, _ = strings.Cut(rest[i:], "?")
-		path, _, _ = strings.Cut(path, "#")
-	}
-	if len(path) > maxPage { // PostgreSQL refuses half a letter
-		path = strings.ToValidUTF8(path[:maxPage], "")
-	}
-	return path
 }

@@ -1,0 +1,133 @@
+package report
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/capiloop/capiloop/capi"
+	"github.com/capiloop/capiloop/internal/config"
+	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/store"
+)
+
+const (
+	mostCopies = 100_000   // of each side that are compared at once
+	mostLooked = 20_000    // payloads that are opened for it
+	justBefore = time.Hour // the tag's first sighting servers' events may be received that belong to it
+)
+
+// noTag is what to do where the tag has seen nothing.
+const noTag = "The tag has seen no Pixel's event yet. Put the snippet that capiloop sources prints into the head of every page that has the Pixel, " +
+	"then try it: capiloop dedup-test --url https://your-page"
+
+// Meter measures how many copies of events pair.
+type Meter struct {
+	Store  *store.Store
+	Prints ledger.Fingerprints // those that sightings are written with
+}
+
+// Measure compares what was received from a time until now. What the tag has not watched
+// yet is left out.
+func (m Meter) Measure(ctx context.Context, ws *config.Workspace, from, now time.Time) (*Dedup, error) {
+	first, err := m.Store.FirstSighting(ctx, ws.ID)
+	if err != nil {
+		return nil, err
+	}
+	if first.IsZero() {
+		return &Dedup{From: from.UTC(), Rows: []DedupRow{}, NextStep: noTag}, nil
+	}
+	c, short, err := m.read(ctx, ws, from, now)
+	if err != nil {
+		return nil, err
+	}
+	c.Since = first.Add(-justBefore)
+	d := NewDedup(c)
+	d.CutShort = short
+	if len(d.Rows) == 0 {
+		d.NextStep = "Nothing to compare since " + d.From.Format("2006-01-02 15:04 UTC") + ": look further back with --days, or at the pages whether they still load the tag."
+	}
+	return d, nil
+}
+
+// read reads the copies of both sides, and more of those that do not pair by their ids.
+func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Time) (c *Copies, short bool, err error) {
+	c = &Copies{From: from}
+	for _, d := range ws.Datasets {
+		c.Yours = append(c.Yours, d.Name)
+	}
+	if len(c.Yours) > 0 {
+		c.Default = c.Yours[0]
+	}
+	q := store.CopiesQuery{Workspace: ws.ID, From: from.Add(-MetaWindow), To: now.Add(time.Minute), Limit: mostCopies}
+	if c.Browser, err = m.Store.Sightings(ctx, q); err != nil {
+		return nil, false, err
+	}
+	list, err := m.Store.ServerCopies(ctx, q)
+	if err != nil {
+		return nil, false, err
+	}
+	oldest := func(id ledger.ID) {
+		if at := id.Time().Add(MetaWindow); at.After(c.From) {
+			c.From, short = at, true
+		}
+	}
+	if len(c.Browser) == mostCopies {
+		oldest(c.Browser[mostCopies-1].ID)
+	}
+	if len(list) == mostCopies {
+		oldest(list[mostCopies-1].ID)
+	}
+	byID := map[ledger.ID]int{}
+	for i := range list {
+		s := &list[i]
+		if s.SentAt.IsZero() {
+			s.SentAt = now
+		}
+		byID[s.ID] = i
+		c.Server = append(c.Server, ServerEvent{
+			ID: s.ID, Dataset: s.Dataset, Name: s.Name, EventID: s.EventID, At: s.Time, SentAt: s.SentAt, Elsewhere: elsewhere(capi.ActionSource(s.ActionSource)),
+		})
+	}
+	unpaired := UnpairedByID(c)
+	slices.SortFunc(unpaired, func(a, b ledger.ID) int { return cmp.Compare(b, a) })
+	return c, short, m.Store.Payloads(ctx, ws.ID, unpaired[:min(len(unpaired), mostLooked)], func(id ledger.ID, payload []byte) {
+		m.fill(&c.Server[byID[id]], payload)
+	})
+}
+
+// elsewhere tells whether an event says that it did not happen on a website, so that no
+// browser can have a copy of it. Where one has all the same, the two are compared.
+func elsewhere(from capi.ActionSource) bool {
+	return from != capi.ActionSourceWebsite && from != capi.ActionSourceApp && from != capi.ActionSourceOther && from != ""
+}
+
+// fill adds what a payload says of the person and the page.
+func (m Meter) fill(s *ServerEvent, payload []byte) {
+	var p struct {
+		URL  string `json:"event_source_url"`
+		User struct {
+			Address  string          `json:"client_ip_address"`
+			Agent    string          `json:"client_user_agent"`
+			FBP      string          `json:"fbp"`
+			External json.RawMessage `json:"external_id"`
+		} `json:"user_data"`
+	}
+	if json.Unmarshal(payload, &p) != nil {
+		return // as one that was cleared: the time is left
+	}
+	var external []string
+	if json.Unmarshal(p.User.External, &external) != nil {
+		var one string
+		if json.Unmarshal(p.User.External, &one) == nil {
+			external = []string{one}
+		}
+	}
+	s.FBP, s.Visitor = m.Prints.FBP(p.User.FBP), m.Prints.Visitor(p.User.Address, p.User.Agent)
+	if len(external) > 0 {
+		s.External = m.Prints.External(external[0])
+	}
+	s.Page = ledger.PagePath(p.URL)
+}
