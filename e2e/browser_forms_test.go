@@ -28,7 +28,7 @@ func TestBrowserAFormHasOneID(t *testing.T) {
 	require.Equal(t, []string{sent.EventID}, s.posted("event_id"))
 	require.Regexp(t, `^[0-9a-f-]{36}$`, sent.EventID)
 	require.Contains(t, string(sent.Payload), `"content_name":"trial"`)
-	require.Subset(t, sent.Keys, []string{"em", "ph", "client_user_agent", "fbc"})
+	require.Subset(t, sent.Keys, []string{"em", "ph", "client_ip_address", "client_user_agent", "fbc"})
 	s.eventually(t, 10e9, "the Pixel's copy", func() bool { return s.graph.Times(pixelID, "Lead", sent.EventID) == 2 })
 	kept := 0
 	for _, e := range s.graph.Kept(pixelID) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"os/exec"
@@ -29,6 +30,7 @@ const (
 	gateHost  = "gate.other.test"   // a gateway on a domain of its own
 	firstHost = "signals.shop.test" // the same one on the site's domain
 	pixelID   = datasetA
+	visitorIP = "2a00:1450:4001:81b::200e"
 )
 
 // chrome is the browser of all tests, started by the first that needs it.
@@ -76,6 +78,7 @@ type website struct {
 	pages map[string]string // path to HTML
 	posts []url.Values      // forms that came in
 	page  *httptest.Server
+	proxy *httptest.Server // before the gateway: it tells who the visitor is
 }
 
 // newWebsite makes one. more are further settings of its source, as "consent: {wait: send}".
@@ -87,6 +90,13 @@ func newWebsite(t *testing.T, more ...string) *website {
 	lines := fmt.Sprintf("    sources:\n      - {kind: website, name: web, site: shop, origins: [%q], %s}\ntrusted_proxies: [127.0.0.1]\n",
 		s.at(""), strings.Join(append(more, "pageview: false"), ", "))
 	s.rig = newRig(t, setup{lines: lines, graph: capitest.Options{StrictSource: true}})
+	s.proxy = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		to, _ := url.Parse(s.url())
+		r.SetURL(to)
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("X-Forwarded-For", visitorIP)
+	}})
+	t.Cleanup(s.proxy.Close)
 	return s
 }
 
@@ -98,7 +108,7 @@ func (s *website) at(path string) string {
 
 // gate is the address of the gateway under a name.
 func (s *website) gate(host string) string {
-	u, _ := url.Parse(s.url())
+	u, _ := url.Parse(s.proxy.URL)
 	return "http://" + host + ":" + u.Port()
 }
 
@@ -175,7 +185,6 @@ type visitor struct {
 	t   *testing.T
 	s   *website
 	ctx context.Context
-	ip  string
 }
 
 // visit lets a new person come; nothing is opened yet.
@@ -183,29 +192,26 @@ func (s *website) visit(t *testing.T) *visitor {
 	t.Helper()
 	chrome.once.Do(startChrome)
 	require.NoError(t, chrome.err)
-	return s.tab(chrome.ctx, t, "2a00:1450:4001:81b::200e", chromedp.WithNewBrowserContext())
+	return s.tab(chrome.ctx, t, chromedp.WithNewBrowserContext())
 }
 
 // tab opens another tab of the same person.
 func (v *visitor) tab(t *testing.T) *visitor {
 	t.Helper()
-	return v.s.tab(v.ctx, t, v.ip)
+	return v.s.tab(v.ctx, t)
 }
 
-func (s *website) tab(in context.Context, t *testing.T, ip string, options ...chromedp.ContextOption) *visitor {
+func (s *website) tab(in context.Context, t *testing.T, options ...chromedp.ContextOption) *visitor {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(in, options...)
 	ctx, stop := context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(func() { stop(); cancel() })
-	v := &visitor{t: t, s: s, ctx: ctx, ip: ip}
+	v := &visitor{t: t, s: s, ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, func(e any) {
 		if e, ok := e.(*runtime.EventExceptionThrown); ok && t.Context().Err() == nil {
 			t.Errorf("the page threw: %s", e.ExceptionDetails.Text)
 		}
 	}))
-	// The gateway stands behind a proxy that tells who the visitor is.
-	_, err := chromedp.Call(ctx, network.SetExtraHTTPHeaders, network.SetExtraHTTPHeadersParams{Headers: network.Headers{"X-Forwarded-For": ip}})
-	require.NoError(t, err)
 	return v
 }
 
