@@ -47,12 +47,12 @@ func (r *Recorder) joinLead(ctx context.Context, ws *config.Workspace, id ledger
 
 // joinForms adds what the tag's copies of forms' events say to those of leads that came
 // before them.
-func (r *Recorder) joinForms(ctx context.Context, q *Request, results []Result, now time.Time) error {
-	if q.Workspace.Ring == nil {
+func (r *Recorder) joinForms(ctx context.Context, ws *config.Workspace, items []Item, results []Result, now time.Time) error {
+	if ws.Ring == nil {
 		return nil
 	}
-	for i := range q.Items {
-		item, res := &q.Items[i], &results[i]
+	for i := range items {
+		item, res := &items[i], &results[i]
 		// Also where the page reports by itself, without a word of a form.
 		if !item.Form && (!res.Duplicate || item.Event.ActionSource != capi.ActionSourceWebsite) || res.Rejected != nil {
 			continue
@@ -60,7 +60,7 @@ func (r *Recorder) joinForms(ctx context.Context, q *Request, results []Result, 
 		m := &meeting{eventID: res.EventID, now: now}
 		switch unsent := r.unsent(item); {
 		case res.State == ledger.Skipped && res.Reason == ledger.NoConsent:
-			withdrawn := unsent == ledger.None && item.Consent.Consent.Allows(q.Workspace.ConsentRequired)
+			withdrawn := unsent == ledger.None && item.Consent.Consent.Allows(ws.ConsentRequired)
 			if m.denied = withdrawn || item.Consent.Consent == ledger.ConsentDenied; !m.denied {
 				continue
 			}
@@ -69,17 +69,17 @@ func (r *Recorder) joinForms(ctx context.Context, q *Request, results []Result, 
 		default:
 			m.tag = item.Event
 		}
-		for n := range q.Workspace.Rules {
-			rule := &q.Workspace.Rules[n]
+		for n := range ws.Rules {
+			rule := &ws.Rules[n]
 			if rule.Stage != ledger.StageReceived || rule.Event != res.EventName {
 				continue
 			}
 			var err error
-			if m.lead, err = r.c.Store.LeadOfEvent(ctx, q.Workspace.ID, q.Workspace.Ring.Index(eventKind, m.eventID)); err == nil && m.lead != 0 {
-				err = r.join(ctx, q.Workspace, rule, m)
+			if m.lead, err = r.c.Store.LeadOfEvent(ctx, ws.ID, ws.Ring.Index(eventKind, m.eventID)); err == nil && m.lead != 0 {
+				err = r.join(ctx, ws, rule, m)
 			}
 			if err != nil {
-				return fmt.Errorf("record for workspace %s: %w", q.Workspace.Name, err)
+				return fmt.Errorf("record for workspace %s: %w", ws.Name, err)
 			}
 		}
 	}

@@ -165,11 +165,11 @@ func (r *Recorder) Record(ctx context.Context, q Request) (*Outcome, error) {
 		}
 		return &Outcome{Results: fill(recorded), Status: i.Status, Saved: i.Saved}, nil
 	}
-	results = fill(recorded)
-	if err := r.joinForms(ctx, &q, results, now); err != nil {
+	done := fill(recorded)
+	if err := r.joinForms(ctx, q.Workspace, q.Items, done, now); err != nil {
 		return nil, err
 	}
-	return &Outcome{Results: results}, nil
+	return &Outcome{Results: done}, nil
 }
 
 // shortName keeps a hostile event name from filling the counters.
