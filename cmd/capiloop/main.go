@@ -76,7 +76,7 @@ CAPILOOP_LISTEN. Exit codes: 0 fine, 1 found a problem, 2 wrong usage.`,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newDemo(), newSandbox(), newSend(), newHash(), newLedger(), newFunnel(), newStages(), newDeadlines(), newLeads(), newImport(), newBackfill(), newRetry(), newBackup(), newDoctor(), newKey(), newSources(), newRotateKey(), newVersion())
+	root.AddCommand(newServe(), newDemo(), newSandbox(), newSend(), newHash(), newLedger(), newFunnel(), newDedup(), newDedupTest(), newStages(), newDeadlines(), newLeads(), newImport(), newBackfill(), newRetry(), newBackup(), newDoctor(), newKey(), newSources(), newRotateKey(), newVersion())
 	return root
 }
 

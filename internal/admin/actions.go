@@ -62,6 +62,11 @@ type Actions interface {
 	Ledger(ctx context.Context, by Actor, ws string, q LedgerQuery) (*Ledger, error)
 	// Funnel tells how far leads came.
 	Funnel(ctx context.Context, by Actor, ws string, q FunnelQuery) (*Funnel, error)
+	// Dedup tells how many of the browsers' and the servers' copies of events pair.
+	Dedup(ctx context.Context, by Actor, ws string, q DedupQuery) (*Dedup, error)
+	// DedupTest looks for the two copies of what is done on a page; ws "" is the
+	// workspace of the page.
+	DedupTest(ctx context.Context, by Actor, ws string, q DedupTestQuery) (*DedupTest, error)
 	// Deadlines lists what would be lost by its deadline within a time such as 24h.
 	Deadlines(ctx context.Context, by Actor, ws, within string) ([]Deadline, error)
 	// Findings lists what was noticed, open ones first.

@@ -33,6 +33,8 @@ type Config struct {
 	// Account puts together what a CRM is reached with; needed where there are CRMs.
 	Account func(context.Context, *config.Workspace, *config.CRM) crm.Account
 
+	Prints ledger.Fingerprints // those that sightings are written with
+
 	Recorder   Recorder   // writes imported leads and stage changes down
 	Backfiller Backfiller // nil: there is no running server
 

@@ -74,6 +74,7 @@ func Handler(a Actions, log *slog.Logger) http.Handler {
 		})
 	}
 	lookRoutes(a, get)
+	dedupRoutes(a, get)
 	actRoutes(a, post)
 	leadRoutes(a, get, post)
 	stageRoutes(a, get, post)

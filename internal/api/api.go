@@ -55,6 +55,10 @@ func Register(mux *http.ServeMux, c Config) {
 		q := r.URL.Query()
 		return c.Actions.Funnel(r.Context(), by, ws, admin.FunnelQuery{From: q.Get("from"), To: q.Get("to"), By: q.Get("by")})
 	}))
+	mux.HandleFunc("GET /v1/dedup", a.serve([]string{"days", "dataset", "event"}, func(r *http.Request, by admin.Actor, ws string) (any, error) {
+		q := r.URL.Query()
+		return c.Actions.Dedup(r.Context(), by, ws, admin.DedupQuery{Days: q.Get("days"), Dataset: q.Get("dataset"), Event: q.Get("event")})
+	}))
 	mux.HandleFunc("GET /v1/stages", a.serve(nil, func(r *http.Request, by admin.Actor, ws string) (any, error) {
 		return c.Actions.Stages(r.Context(), by, ws)
 	}))

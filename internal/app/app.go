@@ -64,6 +64,7 @@ type App struct {
 	ids       *ledger.IDs
 	admin     *admin.Admin
 	recorder  *record.Recorder
+	prints    ledger.Fingerprints
 	metrics   *prometheus.Registry
 	web       *webServer
 	socket    *http.Server
@@ -157,13 +158,16 @@ func (a *App) open(ctx context.Context) (err error) {
 		return err
 	}
 	a.store.UseOpener(a.openPayload)
-	if a.recorder, err = a.newRecorder(ctx); err != nil {
+	key, err := a.fingerprintKey(ctx)
+	if err != nil {
 		return err
 	}
+	a.prints = ledger.NewFingerprints(key)
+	a.recorder = record.New(record.Config{Store: a.store, Platforms: a.platforms, IDs: a.ids, Clock: a.o.Clock, Fingerprint: key})
 	a.admin = admin.New(admin.Config{
 		Sources: a.kinds.Sources, CRMs: a.kinds.CRMs, Account: a.crmAccount, Recorder: a.recorder, Backfiller: a.puller(),
 		Store: a.store, Settings: a.settings, Platforms: a.platforms, Clock: a.o.Clock, Log: a.log, Reload: a.reload,
-		RotateMaster: a.rotateMaster, URL: a.publicURL,
+		RotateMaster: a.rotateMaster, URL: a.publicURL, Prints: a.prints,
 	})
 	return nil
 }
@@ -188,7 +192,7 @@ func (a *App) start(ctx context.Context) error {
 	a.running.Go(func() { a.puller().Run(background) })
 	a.running.Go(func() { a.tidy(background) })
 	a.running.Go(func() {
-		watch.New(watch.Config{Store: a.store, Settings: a.settings, Clock: a.o.Clock, Log: a.log}).Run(background)
+		watch.New(watch.Config{Store: a.store, Settings: a.settings, Clock: a.o.Clock, Log: a.log, Prints: a.prints}).Run(background)
 	})
 	a.running.Go(func() { a.followSettings(background) })
 	if err := a.listen(ctx); err != nil {
@@ -221,14 +225,12 @@ func nodeName() string {
 	return hex.EncodeToString(b[:])
 }
 
-func (a *App) newRecorder(ctx context.Context) (*record.Recorder, error) {
+// fingerprintKey is the installation's, made once.
+func (a *App) fingerprintKey(ctx context.Context) ([]byte, error) {
 	var b [32]byte
 	_, _ = rand.Read(b[:])
 	key, err := a.store.Value(ctx, "fingerprint_key", hex.EncodeToString(b[:]))
-	if err != nil {
-		return nil, err
-	}
-	return record.New(record.Config{Store: a.store, Platforms: a.platforms, IDs: a.ids, Clock: a.o.Clock, Fingerprint: []byte(key)}), nil
+	return []byte(key), err
 }
 
 // transport keeps connections to Graph open between requests.

@@ -39,8 +39,13 @@ func (m Meter) Measure(ctx context.Context, ws *config.Workspace, from, now time
 	if first.IsZero() {
 		return &Dedup{From: from.UTC(), Rows: []DedupRow{}, NextStep: noTag}, nil
 	}
-	c, short, err := m.read(ctx, ws, from, now)
+	c, list, err := m.read(ctx, ws, from.Add(-MetaWindow), now)
 	if err != nil {
+		return nil, err
+	}
+	c.From = from
+	short := cut(c, list)
+	if err := m.look(ctx, ws, c); err != nil {
 		return nil, err
 	}
 	c.Since = first.Add(-justBefore)
@@ -52,8 +57,23 @@ func (m Meter) Measure(ctx context.Context, ws *config.Workspace, from, now time
 	return d, nil
 }
 
-// read reads the copies of both sides, and more of those that do not pair by their ids.
-func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Time) (c *Copies, short bool, err error) {
+// Since returns the copies of what happened on the pages of a source from a moment on,
+// and who sent the server's.
+func (m Meter) Since(ctx context.Context, ws *config.Workspace, source string, since, now time.Time) (*Copies, map[ledger.ID]string, error) {
+	c, list, err := m.read(ctx, ws, since, now)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.Browser = slices.DeleteFunc(c.Browser, func(g ledger.Sighting) bool { return g.Source != source })
+	from := make(map[ledger.ID]string, len(list))
+	for i := range list {
+		from[list[i].ID] = list[i].Source
+	}
+	return c, from, m.look(ctx, ws, c)
+}
+
+// read reads the copies of both sides.
+func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Time) (c *Copies, list []store.ServerCopy, err error) {
 	c = &Copies{From: from}
 	for _, d := range ws.Datasets {
 		c.Yours = append(c.Yours, d.Name)
@@ -61,39 +81,51 @@ func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Ti
 	if len(c.Yours) > 0 {
 		c.Default = c.Yours[0]
 	}
-	q := store.CopiesQuery{Workspace: ws.ID, From: from.Add(-MetaWindow), To: now.Add(time.Minute), Limit: mostCopies}
+	q := store.CopiesQuery{Workspace: ws.ID, From: from, To: now.Add(time.Minute), Limit: mostCopies}
 	if c.Browser, err = m.Store.Sightings(ctx, q); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
-	list, err := m.Store.ServerCopies(ctx, q)
-	if err != nil {
-		return nil, false, err
+	if list, err = m.Store.ServerCopies(ctx, q); err != nil {
+		return nil, nil, err
 	}
-	oldest := func(id ledger.ID) {
-		if at := id.Time().Add(MetaWindow); at.After(c.From) {
-			c.From, short = at, true
-		}
-	}
-	if len(c.Browser) == mostCopies {
-		oldest(c.Browser[mostCopies-1].ID)
-	}
-	if len(list) == mostCopies {
-		oldest(list[mostCopies-1].ID)
-	}
-	byID := map[ledger.ID]int{}
 	for i := range list {
 		s := &list[i]
 		if s.SentAt.IsZero() {
 			s.SentAt = now
 		}
-		byID[s.ID] = i
 		c.Server = append(c.Server, ServerEvent{
 			ID: s.ID, Dataset: s.Dataset, Name: s.Name, EventID: s.EventID, At: s.Time, SentAt: s.SentAt, Elsewhere: elsewhere(capi.ActionSource(s.ActionSource)),
 		})
 	}
+	return c, list, nil
+}
+
+// cut lets the span begin later where there was more than is read: a copy whose other
+// half was left out would stand alone.
+func cut(c *Copies, list []store.ServerCopy) (short bool) {
+	later := func(oldest ledger.ID) {
+		if at := oldest.Time().Add(MetaWindow); at.After(c.From) {
+			c.From, short = at, true
+		}
+	}
+	if len(c.Browser) == mostCopies {
+		later(c.Browser[mostCopies-1].ID)
+	}
+	if len(list) == mostCopies {
+		later(list[mostCopies-1].ID)
+	}
+	return short
+}
+
+// look reads more of those that do not pair by their ids.
+func (m Meter) look(ctx context.Context, ws *config.Workspace, c *Copies) error {
+	byID := make(map[ledger.ID]int, len(c.Server))
+	for i := range c.Server {
+		byID[c.Server[i].ID] = i
+	}
 	unpaired := UnpairedByID(c)
 	slices.SortFunc(unpaired, func(a, b ledger.ID) int { return cmp.Compare(b, a) })
-	return c, short, m.Store.Payloads(ctx, ws.ID, unpaired[:min(len(unpaired), mostLooked)], func(id ledger.ID, payload []byte) {
+	return m.Store.Payloads(ctx, ws.ID, unpaired[:min(len(unpaired), mostLooked)], func(id ledger.ID, payload []byte) {
 		m.fill(&c.Server[byID[id]], payload)
 	})
 }

@@ -110,3 +110,25 @@ func (c *DedupCause) Sentence() string {
 	}
 	return text
 }
+
+// Repair says what lets pair what does not; "": all that could pair does.
+func (r *DedupRow) Repair() string {
+	worst := r.Worst()
+	if worst == nil {
+		return ""
+	}
+	return worst.Repair()
+}
+
+// Repair says what mends a cause.
+func (c *DedupCause) Repair() string {
+	switch c.Cause { //nolint:exhaustive // the others are of ids
+	case CauseName:
+		return "Give both the same event_name, letter by letter."
+	case CauseDataset:
+		return "Use one dataset for both: its id in fbq('init', …) and under datasets:."
+	case CauseLate:
+		return "Send the server's event at once, not in a batch days later."
+	}
+	return OneID
+}

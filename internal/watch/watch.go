@@ -26,7 +26,8 @@ type Config struct {
 	Store    *store.Store
 	Settings *config.Live
 	Clock    ledger.Clock
-	Log      *slog.Logger // nil: nothing is logged
+	Log      *slog.Logger        // nil: nothing is logged
+	Prints   ledger.Fingerprints // those that sightings are written with
 }
 
 // Watcher looks at the ledger by the clock.

@@ -22,6 +22,11 @@ import (
 // Now is when the tests' clock stands still.
 var Now = time.Date(2026, 11, 30, 14, 0, 0, 500_000_000, time.UTC)
 
+var fingerprintKey = []byte("k")
+
+// Prints are those of sightings.
+var Prints = ledger.NewFingerprints(fingerprintKey)
+
 // The names of a World.
 const (
 	Shop      = "shop"
@@ -61,9 +66,9 @@ func New(tb testing.TB) *World {
 	tb.Cleanup(func() { must(tb, s.Close()) })
 	w := &World{T: tb, Store: s, IDs: ledger.NewIDs(s.Node(), func() time.Time { return Now }), Platforms: make(map[string]platform.Platform)}
 	w.Apply(First, Second)
-	w.Recorder = record.New(record.Config{Store: s, Platforms: w.Platforms, IDs: w.IDs, Clock: clock, Fingerprint: []byte("k")})
+	w.Recorder = record.New(record.Config{Store: s, Platforms: w.Platforms, IDs: w.IDs, Clock: clock, Fingerprint: fingerprintKey})
 	w.Admin = admin.New(admin.Config{
-		Store: s, Settings: w.Settings, Platforms: w.Platforms, Clock: clock, Recorder: w.Recorder,
+		Store: s, Settings: w.Settings, Platforms: w.Platforms, Clock: clock, Recorder: w.Recorder, Prints: Prints,
 		Reload: func(context.Context) error { w.Reloads++; return nil },
 	})
 	return w
