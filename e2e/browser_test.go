@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +81,7 @@ type website struct {
 	posts []url.Values      // forms that came in
 	page  *httptest.Server
 	proxy *httptest.Server // before the gateway: it tells who the visitor is
+	slow  chan struct{}    // the Pixel's library comes once it is closed; nil: at once
 }
 
 // newWebsite makes one. more are further settings of its source, as "consent: {wait: send}".
@@ -88,7 +91,7 @@ func newWebsite(t *testing.T, more ...string) *website {
 	s.page = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.page.Close)
 	lines := fmt.Sprintf("    sources:\n      - {kind: website, name: web, site: shop, origins: [%q], %s}\ntrusted_proxies: [127.0.0.1]\n",
-		s.at(""), strings.Join(append(more, "pageview: false"), ", "))
+		s.at(""), strings.Join(append(more, "honeypot: nothing"), ", "))
 	s.rig = newRig(t, setup{lines: lines, graph: capitest.Options{StrictSource: true}})
 	s.proxy = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, _ := url.Parse(s.url())
@@ -126,12 +129,12 @@ func (s *website) tagFrom(host string) string {
 
 // pixel is what Meta gives to put into a page, less its own address: a stub that queues,
 // and the library that comes later.
-const pixel = `<script>
-!function(w,d,src){if(w.fbq)return;var n=w.fbq=function(){n.callMethod?n.callMethod.apply(n,arguments):n.queue.push(arguments)};
+const pixel = "<script>" + pixelSnippet + "</script>"
+
+const pixelSnippet = `!function(w,d,src){if(w.fbq)return;var n=w.fbq=function(){n.callMethod?n.callMethod.apply(n,arguments):n.queue.push(arguments)};
 if(!w._fbq)w._fbq=n;n.push=n;n.loaded=!0;n.version='2.0';n.queue=[];
 var s=d.createElement('script');s.async=!0;s.src=src;d.head.appendChild(s)}(window,document,'/fbevents.js');
-fbq('init','` + pixelID + `');
-</script>`
+fbq('init','` + pixelID + `');`
 
 // fbevents stands in for Meta's library: it drains the queue, remembers each call and
 // tells Meta's stand-in of each event, as the Pixel does.
@@ -145,6 +148,9 @@ new Image().src='GRAPH/tr?id='+(single?a[1]:id)+'&ev='+encodeURIComponent(name)+
 while(q.length)window.fbq.callMethod.apply(window.fbq,q.shift())})();`
 
 func (s *website) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/fbevents.js" && s.slow != nil {
+		<-s.slow
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -310,4 +316,29 @@ func (s *website) told(t *testing.T, name string, n int) []capitest.Received {
 func (v *visitor) quiet() {
 	v.t.Helper()
 	v.run(chromedp.Sleep(700 * time.Millisecond))
+}
+
+// sighting is what the tag saw the Pixel do, as it lies in the database.
+type sighting struct {
+	name, id, dataset, page string
+	own, blocked            bool
+}
+
+// sightings are all of them.
+func (s *website) sightings(t *testing.T) []sighting {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.data, "capiloop.db")+"?mode=ro&_pragma=busy_timeout(5000)")
+	require.NoError(t, err)
+	defer db.Close()
+	rows, err := db.QueryContext(t.Context(), "SELECT name, event_id, dataset, page, own, blocked FROM sightings ORDER BY id")
+	require.NoError(t, err)
+	defer rows.Close()
+	var list []sighting
+	for rows.Next() {
+		var g sighting
+		require.NoError(t, rows.Scan(&g.name, &g.id, &g.dataset, &g.page, &g.own, &g.blocked))
+		list = append(list, g)
+	}
+	require.NoError(t, rows.Err())
+	return list
 }
