@@ -83,7 +83,7 @@ func TestBrowserAFormSentByScriptCountsWhenItWasTaken(t *testing.T) {
 		require.Equal(t, next, s.told(t, "Lead", n+2)[n+1].EventID, way)
 	}
 	require.Len(t, v.pixelIDs("Lead"), 3)
-	require.True(t, v.number("+(''+window.fetch).indexOf('native code')") > 0, "the page's own fetch is back")
+	require.Positive(t, v.number("+(''+window.fetch).indexOf('native code')"), "the page's own fetch is back")
 }
 
 // What a form builder says of its own counts before any guess; and a page may say it.
