@@ -28,7 +28,7 @@ needs() {
 	command -v git >/dev/null || install git git "xcode-select --install"
 	command -v "$(go env CC)" >/dev/null || install "a C compiler, for the race detector" "gcc libc6-dev" "xcode-select --install"
 	if ! browser >/dev/null; then
-		install "Chromium, for the browser tests" chromium "brew install --cask chromium"
+		install "Chromium, for the browser tests (CHROME_PATH names another one)" chromium "brew install --cask chromium"
 	fi
 	command -v npm >/dev/null || install "Node.js with npm, for Meta's Node SDK and the tag's types" "nodejs npm" "brew install node"
 	node_modules e2e/node
