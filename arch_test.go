@@ -45,7 +45,7 @@ var mayImport = map[string]string{
 	"deliver": "ledger secret config store platform crm",
 
 	// What looks at it.
-	"watch":  "ledger secret config store platform",
+	"watch":  "ledger secret config store platform report",
 	"report": "ledger secret config store platform",
 	"admin":  "ledger secret config store platform leadform crm notify record pull watch report",
 

@@ -91,6 +91,23 @@ func TestTheContractOfLeads(t *testing.T) {
 	})
 }
 
+func TestTheContractOfDedup(t *testing.T) {
+	t.Parallel()
+	w := admintest.New(t)
+	for n, id := range []string{"1764511100000", "1764511100001", "lead-1"} {
+		g := ledger.Sighting{
+			UID: [16]byte{byte(n)}, ID: w.IDs.Next(), Workspace: w.Workspaces[admintest.Shop], Source: "site", Dataset: admintest.First, Name: "Lead", EventID: id,
+			At: admintest.Now.Add(-time.Duration(n+1) * time.Hour), Page: "/contact",
+		}
+		_, err := w.Store.AddSightings(t.Context(), []ledger.Sighting{g})
+		require.NoError(t, err)
+		if n > 0 {
+			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", []string{"", "4711", "lead-1"}[n], func(e *ledger.Event) { e.Time = g.At.Add(time.Second) }))
+		}
+	}
+	golden(t, handler(w), map[string]string{"dedup": "/v1/dedup?days=3&dataset=1001&event=Lead"})
+}
+
 // golden compares answers with those on file.
 func golden(t *testing.T, h http.Handler, paths map[string]string) {
 	t.Helper()

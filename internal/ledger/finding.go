@@ -21,6 +21,8 @@ const (
 	FindingDeadline          FindingKind = "deadline"           // what waits is too late soon
 	FindingSequence          FindingKind = "sequence"           // the rules tell Meta too little of what becomes of leads
 	FindingVolume            FindingKind = "volume"             // too few leads, too few of them reported, or too late
+	FindingDedupIDs          FindingKind = "dedup_ids"          // the browser's and the server's copies do not pair
+	FindingDedupMissing      FindingKind = "dedup_missing"      // browsers report from a page, and the server does not
 )
 
 // Owner is who can mend a finding.
@@ -122,6 +124,8 @@ func (f Finding) Explain() Explanation {
 		return f.explainDeadline()
 	case FindingSequence, FindingVolume:
 		return f.explainAdvice()
+	case FindingDedupIDs, FindingDedupMissing:
+		return f.explainDedup()
 	case FindingUnknownPage:
 		return Explanation{
 			Title: "Leads come from a page that no source has (" + f.Subject + ")", Owner: You, Severity: "warning",

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -106,20 +105,6 @@ type DedupPage struct {
 type known struct {
 	at    time.Time
 	twice bool // Meta counts it twice
-}
-
-// spelling is a name without what people write in different ways: AddToWishList,
-// "purchase ", sign_up.
-func spelling(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r == ' ' || r == '_' || r == '-' || r == '.':
-			return -1
-		}
-		return r
-	}, name)
 }
 
 type rowKey struct{ dataset, name string }

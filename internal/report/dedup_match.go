@@ -99,8 +99,8 @@ func (m *matcher) byRest() {
 	always := func(*ledger.Sighting, *ServerEvent) bool { return true }
 	m.match(func(b *ledger.Sighting) any { return idKey(b.Dataset, b.Name, b.EventID) }, func(s *ServerEvent) any { return idKey(s.Dataset, s.Name, s.EventID) }, always, CauseLate)
 	near := func(b *ledger.Sighting, s *ServerEvent) bool { return between(b, s) <= MetaWindow }
-	m.match(func(b *ledger.Sighting) any { return idKey(b.Dataset, spelling(b.Name), b.EventID) }, func(s *ServerEvent) any { return idKey(s.Dataset, spelling(s.Name), s.EventID) }, near, CauseName)
-	m.match(func(b *ledger.Sighting) any { return idKey("", spelling(b.Name), b.EventID) }, func(s *ServerEvent) any { return idKey("", spelling(s.Name), s.EventID) }, near, CauseDataset)
+	m.match(func(b *ledger.Sighting) any { return idKey(b.Dataset, ledger.EventSpelling(b.Name), b.EventID) }, func(s *ServerEvent) any { return idKey(s.Dataset, ledger.EventSpelling(s.Name), s.EventID) }, near, CauseName)
+	m.match(func(b *ledger.Sighting) any { return idKey("", ledger.EventSpelling(b.Name), b.EventID) }, func(s *ServerEvent) any { return idKey("", ledger.EventSpelling(s.Name), s.EventID) }, near, CauseDataset)
 	m.byOneSidedName()
 
 	// Meta's second key needs the browser's copy first.
@@ -117,7 +117,7 @@ func (m *matcher) byRest() {
 	m.match(func(b *ledger.Sighting) any { return personKey(b.Dataset, b.Name, b.Visitor) }, func(s *ServerEvent) any { return personKey(s.Dataset, s.Name, s.Visitor) }, same, causeByIDs)
 	for i := range m.server {
 		if s := &m.server[i]; m.ofServer[i] >= 0 && s.Visitor != 0 && m.browser[m.ofServer[i]].Visitor == s.Visitor {
-			m.told[rowKey{s.Dataset, spelling(s.Name)}] = true
+			m.told[rowKey{s.Dataset, ledger.EventSpelling(s.Name)}] = true
 		}
 	}
 	m.byTime()
@@ -136,7 +136,7 @@ func personKey(dataset, name string, mark int64) any {
 	return struct {
 		dataset, name string
 		mark          int64
-	}{dataset, spelling(name), mark}
+	}{dataset, ledger.EventSpelling(name), mark}
 }
 
 // others tells whether two copies are of two people.
@@ -213,18 +213,18 @@ func (m *matcher) take(b, s int, cause Cause) {
 func (m *matcher) byOneSidedName() {
 	left, right := map[string]bool{}, map[string]bool{}
 	for i := range m.browser {
-		left[spelling(m.browser[i].Name)] = true
+		left[ledger.EventSpelling(m.browser[i].Name)] = true
 	}
 	for i := range m.server {
-		right[spelling(m.server[i].Name)] = true
+		right[ledger.EventSpelling(m.server[i].Name)] = true
 	}
 	m.match(func(b *ledger.Sighting) any {
-		if right[spelling(b.Name)] {
+		if right[ledger.EventSpelling(b.Name)] {
 			return nil
 		}
 		return idKey(b.Dataset, "", b.EventID)
 	}, func(s *ServerEvent) any {
-		if left[spelling(s.Name)] {
+		if left[ledger.EventSpelling(s.Name)] {
 			return nil
 		}
 		return idKey(s.Dataset, "", s.EventID)
@@ -236,7 +236,7 @@ func (m *matcher) byTime() {
 	type group struct{ browser, server []int }
 	groups := map[rowKey]*group{}
 	of := func(dataset, name string) *group {
-		key := rowKey{dataset, spelling(name)}
+		key := rowKey{dataset, ledger.EventSpelling(name)}
 		if groups[key] == nil {
 			groups[key] = &group{}
 		}

@@ -41,7 +41,7 @@ type causeKey struct {
 }
 
 func (t *dedupTally) row(dataset, name string) (*DedupRow, rowKey) {
-	key := rowKey{dataset, spelling(name)}
+	key := rowKey{dataset, ledger.EventSpelling(name)}
 	r := t.rows[key]
 	if r == nil {
 		r = &DedupRow{Dataset: dataset, Yours: slices.Contains(t.c.Yours, dataset), Causes: []DedupCause{}, Pages: []DedupPage{}}

@@ -21,9 +21,9 @@ type Trial struct {
 func NewTrial(c *Copies, page, event string) *Trial {
 	wanted := func(name string) bool {
 		if event != "" {
-			return spelling(name) == spelling(event)
+			return ledger.EventSpelling(name) == ledger.EventSpelling(event)
 		}
-		return spelling(name) != "pageview" && spelling(name) != "viewcontent"
+		return ledger.EventSpelling(name) != "pageview" && ledger.EventSpelling(name) != "viewcontent"
 	}
 	own := *c
 	own.Browser, own.Server = nil, nil
@@ -39,7 +39,7 @@ func NewTrial(c *Copies, page, event string) *Trial {
 	for _, s := range c.Server {
 		// The page of another name is compared, too: that may be what is wrong.
 		s.Elsewhere = false
-		if event == "" && wanted(s.Name) || event != "" && (wanted(s.Name) || !slices.ContainsFunc(c.Server, func(o ServerEvent) bool { return wanted(o.Name) }) && spelling(s.Name) != "pageview") {
+		if event == "" && wanted(s.Name) || event != "" && (wanted(s.Name) || !slices.ContainsFunc(c.Server, func(o ServerEvent) bool { return wanted(o.Name) }) && ledger.EventSpelling(s.Name) != "pageview") {
 			own.Server = append(own.Server, s)
 		}
 	}
@@ -118,18 +118,18 @@ func (t *Trial) why() (sentence, next string) {
 	switch {
 	case t.Cause == CauseDataset || b.Dataset != "" && b.Dataset != s.Dataset:
 		sentence, next = "They do not pair: the Pixel on the page is "+b.Dataset+", the server sends to "+s.Dataset+".", (&DedupCause{Cause: CauseDataset}).Repair()
-	case spelling(b.Name) != spelling(s.Name) || t.Cause == CauseName:
+	case ledger.EventSpelling(b.Name) != ledger.EventSpelling(s.Name) || t.Cause == CauseName:
 		sentence, next = "They do not pair: the browser calls it "+strconv.Quote(b.Name)+", the server "+strconv.Quote(s.Name)+".", (&DedupCause{Cause: CauseName}).Repair()
 	case t.Cause == CauseLate:
 		sentence, next = "They do not pair: Meta got them more than 48 hours apart.", (&DedupCause{Cause: CauseLate}).Repair()
 	case b.EventID == "":
-		sentence, next = "They do not pair: the Pixel was given no eventID.", OneID
+		sentence, next = "They do not pair: the Pixel was given no eventID.", ledger.OneID
 	case b.EventID == s.EventID:
 		sentence, next = "They do not pair, though they have one id: another event took its place.", "Try again; if it stays, look at capiloop dedup."
 	case scheme(b.EventID) != scheme(s.EventID):
-		sentence, next = "They do not pair: different id scheme, "+scheme(b.EventID)+" vs "+scheme(s.EventID)+".", OneID
+		sentence, next = "They do not pair: different id scheme, "+scheme(b.EventID)+" vs "+scheme(s.EventID)+".", ledger.OneID
 	default:
-		sentence, next = "They do not pair: each side makes its own id.", OneID
+		sentence, next = "They do not pair: each side makes its own id.", ledger.OneID
 	}
 	if t.Fallback {
 		sentence += " Meta may still join them by the browser or the person, as the browser's came first."

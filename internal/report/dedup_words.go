@@ -4,68 +4,38 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/capiloop/capiloop/internal/ledger"
 )
-
-// OneID is the repair of ids that differ, in a sentence.
-const OneID = "Make one id when the form is shown and give it to both: the tag does so for a form with data-capiloop-event and puts it into the hidden input event_id; " +
-	"send that as event_id from the server and as eventID from the Pixel."
-
-// nouns are what people call the events of Meta.
-var nouns = map[string]string{
-	"completeregistration": "sign-ups", "lead": "leads", "purchase": "purchases", "contact": "contacts", "schedule": "appointments",
-	"submitapplication": "applications", "subscribe": "subscriptions", "starttrial": "trials", "addtocart": "additions to the cart", "initiatecheckout": "checkouts",
-}
-
-// ofForms are the events that a form makes.
-var ofForms = map[string]bool{"completeregistration": true, "lead": true, "contact": true, "schedule": true, "submitapplication": true, "subscribe": true, "starttrial": true}
-
-// Noun is what events of a name are called.
-func Noun(event string) string {
-	if noun := nouns[spelling(event)]; noun != "" {
-		return noun
-	}
-	return event + " events"
-}
-
-// Place is what a page is where an event of that name happens.
-func Place(event, page string) string {
-	if ofForms[spelling(event)] {
-		return "form " + page
-	}
-	return "page " + page
-}
 
 func sentences(r *DedupRow) []string {
 	list := []string{}
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if both := r.Paired + r.Unpaired; both > 0 {
-		add("%d of the %d that both sides know pair.", r.Paired, both)
+	if text := r.overlap(); text != "" {
+		list = append(list, text)
 	}
 	for i := range r.Causes {
 		if text := r.Causes[i].Sentence(); text != "" {
 			list = append(list, text)
 		}
 	}
-	switch {
-	case r.Now > r.AfterRepair && r.Elsewhere == 0:
-		add("Meta will show %d instead of %d.", r.Now, r.AfterRepair)
-	case r.Now > r.AfterRepair:
-		add("Meta will show %d here; after the repair %d.", r.Now, r.AfterRepair)
+	if text := r.forecast(); text != "" {
+		list = append(list, text)
 	}
 	listed := 0
 	for _, p := range r.Pages {
 		if p.Side == CauseBrowser {
-			add("%d browser %s had no server event: %s.", p.Missing, Noun(r.Event), Place(r.Event, p.Page))
+			list = append(list, p.Title(r.Event)+".")
 			listed += p.Missing
 		} else if r.Browser > 0 {
-			add("%d server %s had no browser event: %s has no Pixel that the tag sees.", p.Missing, Noun(r.Event), Place(r.Event, p.Page))
+			add("%d server %s had no browser event: %s has no Pixel that the tag sees.", p.Missing, ledger.EventNoun(r.Event), ledger.EventPlace(r.Event, p.Page))
 		}
 	}
 	if rest := r.BrowserOnly - listed; rest > 0 {
-		add("%d browser %s of %s pages had no server event.", rest, Noun(r.Event), map[bool]string{true: "other", false: "all kinds of"}[listed > 0])
+		add("%d browser %s of %s pages had no server event.", rest, ledger.EventNoun(r.Event), map[bool]string{true: "other", false: "all kinds of"}[listed > 0])
 	}
 	if r.ServerOnly > 0 {
-		text := strconv.Itoa(r.ServerOnly) + " server " + Noun(r.Event) + " had no browser event"
+		text := strconv.Itoa(r.ServerOnly) + " server " + ledger.EventNoun(r.Event) + " had no browser event"
 		if r.Blocked > 0 {
 			text += "; " + strconv.Itoa(r.Blocked) + " times the browser blocked the Pixel"
 		}
@@ -130,5 +100,45 @@ func (c *DedupCause) Repair() string {
 	case CauseLate:
 		return "Send the server's event at once, not in a batch days later."
 	}
-	return OneID
+	return ledger.OneID
+}
+
+// Title says a page from which one side alone reports.
+func (p *DedupPage) Title(event string) string {
+	return strconv.Itoa(p.Missing) + " browser " + ledger.EventNoun(event) + " had no server event: " + ledger.EventPlace(event, p.Page)
+}
+
+// overlap says how much of what both sides know pairs; "": they know nothing in common.
+func (r *DedupRow) overlap() string {
+	if r.Paired+r.Unpaired == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of the %d that both sides know pair.", r.Paired, r.Paired+r.Unpaired)
+}
+
+// forecast says what Meta counts too much; "": nothing.
+func (r *DedupRow) forecast() string {
+	switch {
+	case r.Now <= r.AfterRepair:
+		return ""
+	case r.Elsewhere > 0:
+		return fmt.Sprintf("Meta will show %d here; after the repair %d.", r.Now, r.AfterRepair)
+	}
+	return fmt.Sprintf("Meta will show %d instead of %d.", r.Now, r.AfterRepair)
+}
+
+// Summary says in a few words how many pair, the cause of most of what does not, and what
+// Meta counts.
+func (r *DedupRow) Summary() string {
+	var parts []string
+	if text := r.overlap(); text != "" {
+		parts = append(parts, text)
+	}
+	if worst := r.Worst(); worst != nil {
+		parts = append(parts, worst.Sentence())
+	}
+	if text := r.forecast(); text != "" {
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " ")
 }
