@@ -100,8 +100,8 @@ func TestAFormIsTriedOnce(t *testing.T) {
 			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "a"))
 		}, "", true, "They pair"},
 		"the browser alone": {func(w *admintest.World) { saw(w, 1, "Lead", "a") }, "", false, "Only the browser's event has come"},
-		"a look at a page": {func(w *admintest.World) { saw(w, 1, "PageView", "a") }, "", false, "Neither"},
-		"the server alone": {func(w *admintest.World) { w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "a")) }, "Lead", false, "Only the server's event has come"},
+		"a look at a page":  {func(w *admintest.World) { saw(w, 1, "PageView", "a") }, "", false, "Neither"},
+		"the server alone":  {func(w *admintest.World) { w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "a")) }, "Lead", false, "Only the server's event has come"},
 		"another scheme": {func(w *admintest.World) {
 			saw(w, 1, "Lead", "1764511100000")
 			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "4711", of(1)))
