@@ -49,7 +49,7 @@ func (a *Admin) Dedup(ctx context.Context, by Actor, ws string, q DedupQuery) (*
 		return nil, err
 	}
 	d.Rows = slices.DeleteFunc(d.Rows, func(r DedupRow) bool {
-		return q.Dataset != "" && r.Dataset != q.Dataset || q.Event != "" && r.Event != q.Event
+		return q.Dataset != "" && r.Dataset != q.Dataset || q.Event != "" && ledger.EventSpelling(r.Event) != ledger.EventSpelling(q.Event)
 	})
 	if len(d.Rows) == 0 && d.NextStep == "" {
 		d.NextStep = "No such event of such a dataset was seen; leave --dataset and --event out to see all."

@@ -110,6 +110,20 @@ func TestAFormIsTriedOnce(t *testing.T) {
 			saw(w, 1, "Lead", "a")
 			w.Record(w.Make(admintest.Shop, admintest.First, "SubmitForm", "b", of(1)))
 		}, "Lead", false, `"Lead", the server "SubmitForm"`},
+		"somebody else meanwhile": {func(w *admintest.World) {
+			saw(w, 1, "PageView", "")
+			saw(w, 2, "Lead", "b", func(g *ledger.Sighting) { g.Page = "/other" })
+			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "b"))
+			saw(w, 1, "Lead", "a")
+		}, "Lead", false, "Only the browser's event has come"},
+		"another event meanwhile": {func(w *admintest.World) {
+			saw(w, 1, "AddToCart", "b")
+			w.Record(w.Make(admintest.Shop, admintest.First, "AddToCart", "b"))
+		}, "Lead", false, "Neither"},
+		"another name in the browser": {func(w *admintest.World) {
+			saw(w, 1, "SubmitForm", "a")
+			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "a", of(1)))
+		}, "Lead", false, `"SubmitForm", the server "Lead"`},
 		"another Pixel": {func(w *admintest.World) {
 			saw(w, 1, "Lead", "a", func(g *ledger.Sighting) { g.Dataset = "999" })
 			w.Record(w.Make(admintest.Shop, admintest.First, "Lead", "a", of(1)))

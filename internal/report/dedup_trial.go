@@ -1,7 +1,6 @@
 package report
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/capiloop/capiloop/internal/ledger"
@@ -17,69 +16,112 @@ type Trial struct {
 }
 
 // NewTrial finds the two copies of what was done on a page; event "": any that is more
-// than a look at a page. Copies of that page go before those of others.
+// than a look at a page. Where the page's visitors are known, what others do meanwhile
+// does not count.
 func NewTrial(c *Copies, page, event string) *Trial {
-	wanted := func(name string) bool {
-		if event != "" {
-			return ledger.EventSpelling(name) == ledger.EventSpelling(event)
+	f := &trialFilter{page: page, event: ledger.EventSpelling(event), visitors: map[int64]bool{}}
+	for i := range c.Browser {
+		if b := &c.Browser[i]; b.Page == page && b.Visitor != 0 {
+			f.visitors[b.Visitor] = true
 		}
-		return ledger.EventSpelling(name) != "pageview" && ledger.EventSpelling(name) != "viewcontent"
 	}
 	own := *c
 	own.Browser, own.Server = nil, nil
 	var blocked *ledger.Sighting
-	for _, b := range c.Browser {
-		if wanted(b.Name) {
-			own.Browser = append(own.Browser, b)
+	for i := range c.Browser {
+		b := &c.Browser[i]
+		if f.isLook(b.Name) {
+			continue
 		}
-		if b.Blocked && wanted(b.Name) && (blocked == nil || b.ID < blocked.ID) {
-			blocked = &b
+		own.Browser = append(own.Browser, *b)
+		if b.Blocked && f.isOf(b) && f.wants(b.Name) && (blocked == nil || b.ID < blocked.ID) {
+			blocked = b
 		}
 	}
 	for _, s := range c.Server {
-		// The page of another name is compared, too: that may be what is wrong.
-		s.Elsewhere = false
-		if event == "" && wanted(s.Name) || event != "" && (wanted(s.Name) || !slices.ContainsFunc(c.Server, func(o ServerEvent) bool { return wanted(o.Name) }) && ledger.EventSpelling(s.Name) != "pageview") {
+		if !f.isLook(s.Name) {
+			s.Elsewhere = false // that it says so may be what is wrong
 			own.Server = append(own.Server, s)
 		}
 	}
 	m := newMatcher(&own)
 	m.byID()
 	m.byRest()
-	if t := m.trial(page); t != nil {
+	if t := m.trial(f); t != nil {
 		return t
 	}
-	t := &Trial{}
-	switch {
-	case len(m.browser) > 0:
-		t.Browser = &m.browser[0]
-		if i := slices.IndexFunc(m.browser, func(b ledger.Sighting) bool { return b.Page == page }); i >= 0 {
-			t.Browser = &m.browser[i]
-		}
-	case blocked != nil:
+	t := m.alone(f)
+	if t.Browser == nil {
 		t.Browser = blocked
-	}
-	if len(m.server) > 0 {
-		t.Server = &m.server[0]
 	}
 	return t
 }
 
+// alone returns copies of which no other is known. One of the same person under another
+// name and id is shown beside.
+func (m *matcher) alone(f *trialFilter) *Trial {
+	t := &Trial{}
+	for i := range m.browser {
+		if b := &m.browser[i]; f.isOf(b) && f.wants(b.Name) && (t.Browser == nil || t.Browser.Page != f.page && b.Page == f.page) {
+			t.Browser = b
+		}
+	}
+	for i := range m.server {
+		s := &m.server[i]
+		if m.ofServer[i] < 0 && t.Server == nil && (f.wants(s.Name) || t.Browser != nil && alike(t.Browser, s)) {
+			t.Server = s
+		}
+	}
+	for i := range m.browser {
+		if b := &m.browser[i]; m.ofBrowser[i] < 0 && t.Browser == nil && t.Server != nil && alike(b, t.Server) {
+			t.Browser = b
+		}
+	}
+	return t
+}
+
+// alike tells whether two copies are of one person, as far as is known.
+func alike(b *ledger.Sighting, s *ServerEvent) bool {
+	return !others(b, s) && (b.FBP != 0 && b.FBP == s.FBP || b.External != 0 && b.External == s.External || b.Visitor != 0 && b.Visitor == s.Visitor)
+}
+
+// trialFilter says what belongs to a trial.
+type trialFilter struct {
+	page, event string
+	visitors    map[int64]bool // of the page
+}
+
+// isLook tells whether an event is no more than a look at a page, and not asked for.
+func (f *trialFilter) isLook(name string) bool {
+	name = ledger.EventSpelling(name)
+	return name != f.event && (name == "pageview" || name == "viewcontent")
+}
+
+// isOf tells whether an event is of a visitor of the page.
+func (f *trialFilter) isOf(b *ledger.Sighting) bool {
+	return len(f.visitors) == 0 || f.visitors[b.Visitor]
+}
+
+func (f *trialFilter) wants(name string) bool {
+	return f.event == "" || ledger.EventSpelling(name) == f.event
+}
+
 // trial returns the two copies of one action, those that pair and those of the page
-// first; nil: there are none.
-func (m *matcher) trial(page string) (best *Trial) {
+// first; nil: there are none. One of the two may have another name: that is then what is
+// wrong.
+func (m *matcher) trial(f *trialFilter) (best *Trial) {
 	rank := func(t *Trial) (n int) {
 		if t.Paired {
 			n += 2
 		}
-		if t.Browser.Page == page {
+		if t.Browser.Page == f.page {
 			n++
 		}
 		return n
 	}
 	for i := range m.server {
 		n := m.ofServer[i]
-		if n < 0 {
+		if n < 0 || !f.isOf(&m.browser[n]) || !f.wants(m.browser[n].Name) && !f.wants(m.server[i].Name) {
 			continue
 		}
 		t := &Trial{Browser: &m.browser[n], Server: &m.server[i], Paired: m.cause[i] == "", Cause: m.cause[i], Fallback: m.fallback[i]}

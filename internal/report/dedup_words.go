@@ -32,7 +32,7 @@ func sentences(r *DedupRow) []string {
 		}
 	}
 	if rest := r.BrowserOnly - listed; rest > 0 {
-		add("%d browser %s of %s pages had no server event.", rest, ledger.EventNoun(r.Event), map[bool]string{true: "other", false: "all kinds of"}[listed > 0])
+		add("%s%d browser %s had no server event.", map[bool]string{true: "On other pages, "}[listed > 0], rest, ledger.EventNoun(r.Event))
 	}
 	if r.ServerOnly > 0 {
 		text := strconv.Itoa(r.ServerOnly) + " server " + ledger.EventNoun(r.Event) + " had no browser event"
