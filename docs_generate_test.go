@@ -144,6 +144,8 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingSequence, Subject: ledger.TooFewStages, Evidence: "1"},
 		{Kind: ledger.FindingSequence, Subject: ledger.NoRawLead},
 		{Kind: ledger.FindingSequence, Subject: ledger.OnlyWinners},
+		{Kind: ledger.FindingSilence, Subject: ledger.SilenceSubject("forms", ""), Evidence: ledger.SilenceEvidence(ledger.HopForm, time.Date(2026, 10, 6, 14, 0, 0, 0, time.UTC), 9.2, 5.1)},
+		{Kind: ledger.FindingSilence, Subject: ledger.SilenceSubject("site", "Lead"), Evidence: ledger.SilenceEvidence(ledger.HopPage, time.Date(2026, 10, 6, 14, 0, 0, 0, time.UTC), 14, 40)},
 		{Kind: ledger.FindingVolume, Subject: ledger.LowCoverage, Evidence: "41\n120"},
 		{Kind: ledger.FindingVolume, Subject: ledger.FewLeads, Evidence: "30"},
 		{Kind: ledger.FindingVolume, Subject: ledger.FewLeads, Evidence: "12\n9"},

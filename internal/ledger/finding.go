@@ -20,6 +20,7 @@ const (
 	FindingMapping           FindingKind = "mapping"            // a stage was renamed or deleted, or a rule is for none
 	FindingDeadline          FindingKind = "deadline"           // what waits is too late soon
 	FindingSequence          FindingKind = "sequence"           // the rules tell Meta too little of what becomes of leads
+	FindingSilence           FindingKind = "silence"            // what usually comes does not
 	FindingVolume            FindingKind = "volume"             // too few leads, too few of them reported, or too late
 	FindingDedupIDs          FindingKind = "dedup_ids"          // the browser's and the server's copies do not pair
 	FindingDedupMissing      FindingKind = "dedup_missing"      // browsers report from a page, and the server does not
@@ -126,6 +127,8 @@ func (f Finding) Explain() Explanation {
 		return f.explainAdvice()
 	case FindingDedupIDs, FindingDedupMissing:
 		return f.explainDedup()
+	case FindingSilence:
+		return f.explainSilence()
 	case FindingUnknownPage:
 		return Explanation{
 			Title: "Leads come from a page that no source has (" + f.Subject + ")", Owner: You, Severity: "warning",

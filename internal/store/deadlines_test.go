@@ -91,5 +91,21 @@ func TestTrafficIsMeasured(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 		require.InDelta(t, 30, lag.Hours(), 0.1)
+
+		hour := b.now.Unix() / 3600
+		moved, err := b.HourlyMoves(t.Context(), b.ws, b.now.Add(-time.Hour))
+		require.NoError(t, err)
+		require.Equal(t, []store.HourCount{{Source: "crm", Name: "A", Hour: hour, N: 1}, {Source: "crm", Name: "B", Hour: hour, N: 1}, {Source: "crm", Name: "C", Hour: hour, N: 1}}, moved)
+		two := b.event("Contact", "to two")
+		second := two.Deliveries[0]
+		second.ID, second.Destination = two.ID.Delivery(2), b.first+100
+		two.Deliveries = append(two.Deliveries, second)
+		b.record(t, two, b.event("Contact", "to one"))
+		came, err := b.Hourly(t.Context(), b.ws, b.now.Add(-time.Hour))
+		require.NoError(t, err)
+		require.Contains(t, came, store.HourCount{Source: two.Source, Name: "Contact", Hour: hour, N: 2}, "what goes to two came once")
+		came, err = b.Hourly(t.Context(), b.ws, b.now.Add(time.Hour))
+		require.NoError(t, err)
+		require.Empty(t, came)
 	})
 }

@@ -48,7 +48,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		for _, ws := range w.c.Settings.Get().Workspaces {
 			err := w.deadlines(ctx, ws)
 			if err == nil && n%perAdvice == 0 {
-				err = errors.Join(w.advise(ctx, ws), w.dedup(ctx, ws))
+				err = errors.Join(w.advise(ctx, ws), w.dedup(ctx, ws), w.silence(ctx, ws))
 			}
 			if err != nil && ctx.Err() == nil {
 				w.c.Log.Error("a look at the ledger failed; it is repeated in ten minutes", "workspace", ws.Name, "error", err)
