@@ -1,6 +1,9 @@
 package ledger
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // OneID is the repair of ids that differ.
 const OneID = "Make one id when the form is shown and give it to both sides: the tag does so for a form with data-capiloop-event and puts it into the hidden input event_id. " +
@@ -34,10 +37,19 @@ func EventNoun(event string) string {
 	return event + " events"
 }
 
+// ofForms are the events that a form makes.
+var ofForms = []string{"completeregistration", "lead", "contact", "schedule", "submitapplication", "subscribe", "starttrial"}
+
+// IsConversion tells whether an event of that name is what ads are for, so that a server
+// should report it.
+func IsConversion(event string) bool {
+	name := EventSpelling(event)
+	return name == "purchase" || slices.Contains(ofForms, name)
+}
+
 // EventPlace is what a page is where an event of that name happens.
 func EventPlace(event, page string) string {
-	switch EventSpelling(event) {
-	case "completeregistration", "lead", "contact", "schedule", "submitapplication", "subscribe", "starttrial":
+	if slices.Contains(ofForms, EventSpelling(event)) {
 		return "form " + page
 	}
 	return "page " + page

@@ -114,7 +114,7 @@ func NewDedup(c *Copies) *Dedup {
 	m := newMatcher(c)
 	m.byID()
 	m.byRest()
-	t := &dedupTally{c: c, m: m, rows: map[rowKey]*DedupRow{}, names: map[rowKey]map[string]int{}, pages: map[rowKey]map[pageKey]*pageCount{}, causes: map[rowKey]map[causeKey]*DedupCause{}}
+	t := &dedupTally{c: c, m: m, rows: map[rowKey]*DedupRow{}, names: map[rowKey]map[string]int{}, pages: map[rowKey]map[pageKey]*pageCount{}, causes: map[rowKey]map[causeKey]*DedupCause{}, tagged: map[string]bool{}}
 	t.count()
 	return t.dedup()
 }

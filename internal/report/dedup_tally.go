@@ -23,6 +23,7 @@ type dedupTally struct {
 	names  map[rowKey]map[string]int // as they are written
 	pages  map[rowKey]map[pageKey]*pageCount
 	causes map[rowKey]map[causeKey]*DedupCause
+	tagged map[string]bool // pages on which the tag has seen anything
 }
 
 type pageKey struct {
@@ -100,7 +101,9 @@ func (t *dedupTally) count() {
 		t.page(key, b.Page, CauseBrowser, b.At, true)
 	}
 	for i := range t.c.Browser {
-		if b := &t.c.Browser[i]; b.Blocked && t.counted(b.ID.Time()) {
+		b := &t.c.Browser[i]
+		t.tagged[b.Page] = true
+		if b.Blocked && t.counted(b.ID.Time()) {
 			r, key := t.row(cmp.Or(b.Dataset, t.c.Default), b.Name)
 			t.named(key, b.Name, ofBrowser)
 			r.Blocked++
@@ -259,8 +262,11 @@ func (t *dedupTally) finishCauses(key rowKey, r *DedupRow) {
 // finishPages keeps the pages almost all of whose events one side alone has.
 func (t *dedupTally) finishPages(key rowKey, r *DedupRow) {
 	for k, p := range t.pages[key] {
-		if k.side == CauseServer && t.pages[key][pageKey{k.page, CauseBrowser}] != nil {
-			continue // the Pixel is on it: single visitors have none
+		if k.side == CauseServer && t.tagged[k.page] {
+			continue // the tag is on it: single visitors have no Pixel
+		}
+		if k.side == CauseBrowser && r.Server == 0 && !ledger.IsConversion(r.Event) {
+			continue // nobody sends looks at pages by the server, unless meant
 		}
 		page := DedupPage{Page: k.page, Side: k.side, Events: len(p.at)}
 		for _, alone := range p.alone {

@@ -222,6 +222,31 @@ func TestWhatWasReceivedBeforeIsTheOtherHalfOnly(t *testing.T) {
 	require.Equal(t, []int{1, 2, 1, 1, 2}, []int{r.Browser, r.Server, r.Paired, r.ServerOnly, r.Now})
 }
 
+func TestPagesAreNamedThatMatter(t *testing.T) {
+	t.Parallel()
+	f := newField()
+	for n := range 6 {
+		at := monday.Add(time.Duration(n) * time.Hour)
+		f.browser("PageView", "", at)
+		f.browser("Lead", "a"+strconv.Itoa(n), at)
+		f.server("Purchase", "b"+strconv.Itoa(n), at, func(e *report.ServerEvent) { e.Page = "/app" })
+		f.server("Contact", "c"+strconv.Itoa(n), at)
+	}
+	said := map[string][]string{}
+	silent := 0
+	for _, r := range report.NewDedup(&f.Copies).Rows {
+		said[r.Event] = r.Sentences
+		silent += len(r.Silent())
+	}
+	require.Equal(t, map[string][]string{
+		"PageView": {"6 browser PageView events had no server event."},
+		"Lead":     {"6 browser leads had no server event: form /signup."},
+		"Purchase": {"6 server purchases had no browser event: the tag was never on page /app."},
+		"Contact":  {"6 server contacts had no browser event."},
+	}, said)
+	require.Equal(t, 1, silent)
+}
+
 func TestIDsAreNamedForPeople(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{

@@ -22,22 +22,29 @@ func sentences(r *DedupRow) []string {
 	if text := r.forecast(); text != "" {
 		list = append(list, text)
 	}
-	listed := 0
+	browser, server := r.BrowserOnly, r.ServerOnly
 	for _, p := range r.Pages {
 		if p.Side == CauseBrowser {
 			list = append(list, p.Title(r.Event)+".")
-			listed += p.Missing
-		} else if r.Browser > 0 {
-			add("%d server %s had no browser event: %s has no Pixel that the tag sees.", p.Missing, ledger.EventNoun(r.Event), ledger.EventPlace(r.Event, p.Page))
+			browser -= p.Missing
+		} else {
+			add("%d server %s had no browser event: the tag was never on %s.", p.Missing, ledger.EventNoun(r.Event), ledger.EventPlace(r.Event, p.Page))
+			server -= p.Missing
 		}
 	}
-	if rest := r.BrowserOnly - listed; rest > 0 {
-		add("%s%d browser %s had no server event.", map[bool]string{true: "On other pages, "}[listed > 0], rest, ledger.EventNoun(r.Event))
+	other := func(rest, all int) string {
+		if rest < all {
+			return "On other pages, "
+		}
+		return ""
 	}
-	if r.ServerOnly > 0 {
-		text := strconv.Itoa(r.ServerOnly) + " server " + ledger.EventNoun(r.Event) + " had no browser event"
+	if browser > 0 {
+		add("%s%d browser %s had no server event.", other(browser, r.BrowserOnly), browser, ledger.EventNoun(r.Event))
+	}
+	if server > 0 {
+		text := fmt.Sprintf("%s%d server %s had no browser event", other(server, r.ServerOnly), server, ledger.EventNoun(r.Event))
 		if r.Blocked > 0 {
-			text += "; " + strconv.Itoa(r.Blocked) + " times the browser blocked the Pixel"
+			text += fmt.Sprintf("; %d times the browser blocked the Pixel", r.Blocked)
 		}
 		list = append(list, text+".")
 	}
