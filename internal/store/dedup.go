@@ -68,12 +68,12 @@ func (s *Store) FirstSighting(ctx context.Context, ws int64) (time.Time, error) 
 // skipped or refused is not of them.
 func (s *Store) ServerCopies(ctx context.Context, q CopiesQuery) ([]ServerCopy, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT d.id, t.name, e.source, e.name, e.event_id, e.time, e.action_source, COALESCE(r.at, 0)
-		FROM events e
-		JOIN deliveries d ON d.id > e.id AND d.id < e.id + 64
-		JOIN destinations t ON t.id = d.destination AND t.kind = 'meta'
+		FROM deliveries d
+		JOIN events e ON e.id = d.id / 64 * 64
+		JOIN destinations t ON t.id = d.destination
 		LEFT JOIN results r ON r.id = d.id
-		WHERE e.ws = $1 AND e.id >= $2 AND e.id < $3 AND (r.id IS NULL OR r.state = 'sent')
-		ORDER BY e.id DESC, d.id LIMIT $4`, q.args()...)
+		WHERE e.ws = $1 AND d.id >= $2 AND d.id < $3 AND t.kind = 'meta' AND (r.id IS NULL OR r.state = 'sent')
+		ORDER BY d.id DESC LIMIT $4`, q.args()...)
 	list, err := collect(rows, err, func(row scanner) (c ServerCopy, err error) {
 		var at, sent int64
 		err = row.Scan(&c.ID, &c.Dataset, &c.Source, &c.Name, &c.EventID, &at, &c.ActionSource, &sent)

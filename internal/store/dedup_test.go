@@ -53,7 +53,7 @@ func TestCopiesOfBothSides(t *testing.T) {
 			require.Equal(t, c.EventID != "sent", c.SentAt.IsZero())
 			require.Equal(t, "website", c.ActionSource)
 		}
-		require.Equal(t, []string{"waits 1", "waits 2", "sent 1"}, got)
+		require.Equal(t, []string{"waits 2", "waits 1", "sent 1"}, got)
 		payloads := map[ledger.ID]string{}
 		require.NoError(t, b.Payloads(t.Context(), b.ws, []ledger.ID{waits.ID.Delivery(2), skipped.ID.Delivery(1)}, func(id ledger.ID, p []byte) { payloads[id] = string(p) }))
 		require.Equal(t, map[ledger.ID]string{waits.ID.Delivery(2): `{"event_id":"waits"}`}, payloads)
