@@ -77,6 +77,7 @@ type person struct {
 	id                 string // at the platform, or of the submission
 	email, phone, name string
 	question, answer   string
+	fbc                string // of the website's visitor who clicked on an ad of Meta's
 }
 
 // somebody is a person like no other.
@@ -143,7 +144,7 @@ func (l *leadRig) linkedin(t *testing.T, p person) error {
 
 func (l *leadRig) website(t *testing.T, p person) error {
 	return l.hook(siteHook, encode(t, event{
-		"submission_id": p.id, "name": p.name, "email": p.email, "phone": p.phone, p.question: p.answer, "page_url": "https://costa.example.com/villa?gclid=abc",
+		"submission_id": p.id, "name": p.name, "email": p.email, "phone": p.phone, p.question: p.answer, "page_url": "https://costa.example.com/villa?gclid=abc", "fbc": p.fbc,
 	}))
 }
 

@@ -25,7 +25,7 @@ type estate struct {
 func TestJourneyEstateAgent(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, database string) {
-		e := &estate{leadRig: newLeadRig(t, setup{database: database, country: "ES"}), at: make(map[string]time.Time)}
+		e := &estate{leadRig: newLeadRig(t, setup{database: database, country: "ES", rules: estateRules}), at: make(map[string]time.Time)}
 		day := e.day()
 		e.crm.behave(3*time.Second, nil)
 		morning, noon := day[:56], day[56:]
@@ -49,7 +49,51 @@ func TestJourneyEstateAgent(t *testing.T) {
 		e.once(t, people)
 		e.inOrder(t, noon)
 		e.phones(t, people)
+		e.viewings(t, day)
 	})
+}
+
+// estateRules are what the agent tells Meta.
+const estateRules = `    stages:
+      - {stage: Viewing, event: Schedule}
+    guard: {off: true}
+`
+
+// viewings has the CRM tell that everybody comes to see a house: Meta hears of those who
+// came from its ads, by its form or with its click id, and of nobody else.
+func (e *estate) viewings(t *testing.T, day []visit) {
+	t.Helper()
+	var moves []event
+	ofMeta := map[string]bool{}
+	clicked := 0
+	for _, v := range day {
+		moves = append(moves, event{"email": v.email, "stage": "Viewing", "occurred_at": e.clock.Now().Unix()})
+		if v.by == "meta" {
+			ofMeta[v.id] = true
+		} else if v.fbc != "" {
+			clicked++
+		}
+	}
+	require.Len(t, ofMeta, 40)
+	require.Equal(t, 5, clicked)
+	for i := 0; i < len(moves); i += 10 {
+		require.NoError(t, e.signed(t, fmt.Sprint("msg_viewing_", i), moves[i:i+10]))
+	}
+	e.eventually(t, 30*time.Second, "the viewings at Meta", func() bool { return len(e.graph.Kept(datasetA)) >= len(ofMeta)+clicked })
+	b := e.book(t, datasetA)
+	require.EqualValues(t, len(day)-len(ofMeta)-clicked, b.by("skipped", "other_platform"))
+	for _, got := range e.graph.Kept(datasetA) {
+		require.Equal(t, "Schedule", got.EventName)
+		if got.LeadID == "" {
+			require.Contains(t, got.Keys, "fbc", "neither Meta's lead nor Meta's click")
+			clicked--
+			continue
+		}
+		require.True(t, ofMeta[got.LeadID], "Meta heard of lead %s, or heard of it twice", got.LeadID)
+		delete(ofMeta, got.LeadID)
+	}
+	require.Empty(t, ofMeta)
+	require.Zero(t, clicked)
 }
 
 // visit is a person and the way the lead comes.
@@ -67,9 +111,14 @@ func (e *estate) day() []visit {
 	}
 	slices.SortFunc(day, func(a, b visit) int { return strings.Compare(a.by, b.by) })
 	rand.New(rand.NewPCG(4, 4)).Shuffle(len(day), func(i, j int) { day[i], day[j] = day[j], day[i] })
+	ads := 0
 	for i := range day {
 		p := somebody(i)
 		p.phone = []string{fmt.Sprintf("0612 345 %03d", i), fmt.Sprintf("+34 612 345 %03d", i), fmt.Sprintf("612345%03d", i)}[i%3]
+		if day[i].by == "website" && ads < 5 { // came from an ad of Meta's
+			ads++
+			p.fbc = fmt.Sprintf("fb.1.%d.IwAR-click-of-%d", e.clock.Now().UnixMilli(), i)
+		}
 		day[i].person = p
 		e.private = append(e.private, fmt.Sprintf("612345%03d", i), fmt.Sprintf("612 345 %03d", i))
 	}
