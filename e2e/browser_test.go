@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -82,6 +83,11 @@ type website struct {
 	page  *httptest.Server
 	proxy *httptest.Server // before the gateway: it tells who the visitor is
 	slow  chan struct{}    // the Pixel's library comes once it is closed; nil: at once
+
+	reports []string    // bodies of what the tag has posted
+	answer  int         // the proxy's own, to each of them; 0: the gateway's
+	headers http.Header // of all pages
+	blocked bool        // the Pixel's library cannot be loaded
 }
 
 // newWebsite makes one. more are further settings of its source, as "consent: {wait: send}".
@@ -93,12 +99,12 @@ func newWebsite(t *testing.T, more ...string) *website {
 	lines := fmt.Sprintf("    sources:\n      - {kind: website, name: web, site: shop, origins: [%q], %s}\ntrusted_proxies: [127.0.0.1]\n",
 		s.at(""), strings.Join(append(more, "honeypot: nothing"), ", "))
 	s.rig = newRig(t, setup{lines: lines, graph: capitest.Options{StrictSource: true}})
-	s.proxy = httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	s.proxy = httptest.NewServer(s.before(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		to, _ := url.Parse(s.url())
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
 		r.Out.Header.Set("X-Forwarded-For", visitorIP)
-	}})
+	}}))
 	t.Cleanup(s.proxy.Close)
 	return s
 }
@@ -153,7 +159,13 @@ func (s *website) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	maps.Copy(w.Header(), s.headers)
 	switch {
+	case strings.HasSuffix(r.URL.Path, ".js") && s.pages[r.URL.Path] != "":
+		w.Header().Set("Content-Type", "text/javascript")
+		_, _ = io.WriteString(w, s.pages[r.URL.Path])
+	case r.URL.Path == "/fbevents.js" && s.blocked:
+		http.NotFound(w, r)
 	case r.URL.Path == "/fbevents.js":
 		w.Header().Set("Content-Type", "text/javascript")
 		_, _ = io.WriteString(w, strings.ReplaceAll(fbevents, "GRAPH", s.graphURL))

@@ -16,7 +16,7 @@ let site: Decision["ads"] = "";
 let tcf: "" | "granted" | "denied" | "none" = "";
 let tcfThere = false;
 let last: Decision["ads"] | undefined;
-const listeners: (() => void)[] = [];
+let changed = () => {};
 
 /** Answers of Consent Mode for the two purposes that matter here: true is granted. */
 const gcmKeys = ["ad_storage", "ad_user_data"];
@@ -108,7 +108,7 @@ export function refresh(): void {
   const ads = decide().ads;
   if (ads === last) return;
   last = ads;
-  listeners.forEach((tell) => tell());
+  changed();
 }
 
 export function say(what: unknown): void {
@@ -118,7 +118,7 @@ export function say(what: unknown): void {
 
 /** Starts reading; tell is called at once if there is a decision, and whenever it changes. */
 export function start(tell: () => void): void {
-  listeners.push(tell);
+  changed = tell;
   last = "";
   watch(w, "dataLayer", (layer) => {
     watchList(layer, readLayer);

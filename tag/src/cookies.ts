@@ -1,5 +1,6 @@
 // _fbc and _fbp: made as Meta describes them, never with the appendix of Meta's own libraries.
 
+import { mode } from "./consent";
 import { domain, firstParty, now, params, settings } from "./page";
 
 const life = 7776000; // 90 days
@@ -87,11 +88,10 @@ function renew(name: string, c: Cookie): void {
   if (!firstParty && !c.doubtful) write(name, c.value, domain, life);
 }
 
-/** The two values as they are now, "" where there is none. */
+/** The two values as they are now, "" where there is none or the visitor has not agreed. */
 export function values(): { fbc: string; fbp: string } {
-  const fbc = cookie("_fbc", clickID);
-  const fbp = cookie("_fbp", digits);
-  return { fbc: fbc ? fbc.value : "", fbp: fbp ? fbp.value : "" };
+  const value = (c: Cookie | null) => (c && mode() === "full" ? c.value : "");
+  return { fbc: value(cookie("_fbc", clickID)), fbp: value(cookie("_fbp", digits)) };
 }
 
 /** Takes off what the tag may have set, on whichever domain above the page it was. */

@@ -2,7 +2,6 @@
 // the id that it has carried since it appeared.
 
 import { gateway, safely, w, type Foreign } from "./page";
-import { mode } from "./consent";
 import { values } from "./cookies";
 import { orderID, uuid } from "./ids";
 import type { Person } from "./queue";
@@ -64,7 +63,7 @@ function prepare(f: Form): void {
     else theirs.value = f.id;
   }
   fill(f.form, "event_id", f.id);
-  const c = mode() === "full" ? values() : { fbc: "", fbp: "" };
+  const c = values();
   fill(f.form, "fbc", c.fbc);
   fill(f.form, "fbp", c.fbp);
 }

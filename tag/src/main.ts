@@ -12,10 +12,13 @@ let url = location.href;
 let referrer = document.referrer;
 let touched = false;
 
-/** Whether the page was reloaded, or reached by back or forward. */
-const reloaded = (() => {
+/**
+ * For how long (ms) an event that comes by itself is one that an earlier page had: a month where this page was
+ * reloaded or reached by back or forward, a day where it was opened by its address, as a second tab is.
+ */
+const again = (() => {
   const n = performance.getEntriesByType && (performance.getEntriesByType("navigation")[0] as Foreign);
-  return n ? /reload|back/.test(n.type) : performance.navigation.type > 0;
+  return (n ? /reload|back/.test(n.type) : performance.navigation.type > 0) ? 2592e6 : referrer ? 0 : 864e5;
 })();
 
 function track(name: unknown, data?: unknown, options?: Foreign): void {
@@ -29,7 +32,7 @@ function track(name: unknown, data?: unknown, options?: Foreign): void {
     at: now(),
     url: location.href,
     referrer,
-    again: reloaded && !touched,
+    again: touched ? 0 : again,
   });
 }
 
@@ -77,10 +80,11 @@ function start(): void {
     safely(() => commands[name].apply(null, args));
   };
   api.loaded = true;
+  api.q = early;
   w.capiloop = api;
 
   startForms((name, data, id, person, form) =>
-    queue.track({ name, data, id, person, form, at: now(), url: location.href, referrer, again: false }),
+    queue.track({ name, data, id, person, form, at: now(), url: location.href, referrer }),
   );
   watchPixel(queue.see, queue.pixelArrived);
   // The page's own word, even one still in the stub's queue, comes before what else is read.
@@ -92,6 +96,8 @@ function start(): void {
   if (consent.decide().ads === "" && consent.mode() === "full") queue.decided(write);
   if (settings.pageview) pageview();
   for (let i = 0; i < early.length; i++) if (early[i][0] !== "consent") api.apply(null, early[i]);
+  // Whoever has kept the stub, as Tag Manager's templates do, calls it later, too.
+  early.push = (call: Foreign) => api.apply(null, call);
 
   for (const name of ["pointerdown", "keydown", "touchstart"]) addEventListener(name, () => (touched = true), true);
   for (const name of ["pushState", "replaceState"] as const) {

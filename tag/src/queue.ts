@@ -27,13 +27,14 @@ export interface Draft {
   url: string;
   referrer: string;
   form?: boolean;
-  /** Whether it came before the visitor did anything on a page that was loaded again. */
-  again: boolean;
+  /** The same of an earlier page is the same event, if it is no older than this many ms. */
+  again?: number;
 }
 
 type Event = Record<string, unknown>;
 
 const me = short();
+const begun = now();
 let serial = 0;
 let backlog: Draft[] = [];
 let held: Draft[] = [];
@@ -43,9 +44,11 @@ let sync = 0;
 let person: Person = {};
 let limited: Limited | undefined;
 
-export const identify = (who: Person) => {
-  for (const key of ["em", "ph", "external_id"] as const) if (who && who[key]) person[key] = "" + who[key];
+const know = (of: Person, from?: Person) => {
+  for (const key of ["em", "ph", "external_id"] as const) if (from && from[key]) of[key] = "" + from[key];
 };
+
+export const identify = (who: Person) => know(person, who);
 
 export const limit = (country: unknown, state: unknown) => {
   limited = { country: +(country as number) || 0, state: +(state as number) || 0 };
@@ -58,7 +61,7 @@ export const limit = (country: unknown, state: unknown) => {
  */
 export function track(draft: Draft): void {
   if (sync++ < 20) settle(draft);
-  else backlog.push(draft);
+  else keep(backlog, draft, 1e4);
   work();
 }
 
@@ -79,24 +82,24 @@ function slice(): void {
 
 function settle(draft: Draft): void {
   const how = mode();
-  if (how === "hold") hold(draft);
+  if (how === "hold") keep(held, draft, 1e3);
   else if (how !== "drop") emit(draft, how);
 }
 
-/** A thousand wait in memory; beyond that only what a page makes once. */
-function hold(draft: Draft): void {
-  if (held.length < 1000 || once(draft.name)) held.push(draft);
+/** So many wait in memory; beyond that only what a page makes once. */
+function keep(list: Draft[], draft: Draft, most: number): void {
+  if (list.length < most || once(draft.name)) list.push(draft);
 }
 
-const refused = (d: Draft, id: string): Event => ({ event_name: d.name, event_id: id, at: d.at, form: d.form, consent: decide() });
+const refused = (e: Event): Event => ({ event_name: e.event_name, event_id: e.event_id, at: e.at, form: e.form, consent: decide() });
 
 function emit(d: Draft, how: Mode): void {
   const data = JSON.parse(d.data) as Event;
   const order = orderID(data.order_id || "");
   const id = d.id || order || uuid();
   const consent = decide();
-  if (how === "bare") return post(refused(d, id), false);
   const event: Event = { event_name: d.name, event_id: id, at: d.at, form: d.form, ldu: limited || pixelLimited };
+  if (how === "bare") return post(refused(event), false);
   if (Object.keys(data).length) event.custom_data = data;
   if (how === "plain") {
     event.event_source_url = bare(d.url);
@@ -107,8 +110,8 @@ function emit(d: Draft, how: Mode): void {
   if (repeated(d, id, !!order)) return;
   const c = cookies.values();
   const who: Person & { fbc?: string; fbp?: string } = {};
-  for (const from of [person, d.person || {}])
-    for (const key of ["em", "ph", "external_id"] as const) if (from[key]) who[key] = "" + from[key];
+  know(who, person);
+  know(who, d.person);
   if (c.fbc) who.fbc = c.fbc;
   if (c.fbp) who.fbp = c.fbp;
   event.event_source_url = whole(d.url);
@@ -129,9 +132,9 @@ function repeated(d: Draft, id: string, fixed: boolean): boolean {
   const byPage = once(d.name) && !d.form ? d.name + " " + d.url + " " + d.data : "";
   if (!byID && !byPage) return false;
   const done = (store.read("d") || {}) as Record<string, number>;
-  if (done[byID] || (d.again && done[byPage])) return true;
+  if (done[byID] || (done[byPage] < begun && done[byPage] > d.at - d.again!)) return true;
   for (const key of [byID, byPage]) if (key) done[key] = d.at;
-  for (const key in done) if (done[key] < now() - 2592e6) delete done[key];
+  Object.keys(done).reverse().forEach((key, i) => (i > 200 || done[key] < now() - 2592e6) && delete done[key]);
   store.put("d", JSON.stringify(done));
   return false;
 }
@@ -156,15 +159,16 @@ function post(event: Event, full: boolean, conversion = false): void {
     key = "e." + me + serial++;
     if (!save(key, event, conversion)) key = "";
   }
-  send.add({ json: JSON.stringify(event), key });
+  send.add({ json: JSON.stringify(event), key }, conversion);
   send.soon();
 }
 
-const saved = 500; // events that are no conversion and lie on the device at once
+// Events that lie on the device at once, and conversions: the rest of the storage is the site's own.
+const saved = [500, 2e3];
 
 /** Writes an event down without what must not lie around: e-mail, phone and the person's id. */
 function save(key: string, event: Event, conversion: boolean): boolean {
-  if (!conversion && send.waiting() > saved) return false;
+  if (send.waiting() > saved[+conversion]) return false;
   const text = JSON.stringify(event, (name, value) => (/^(em|ph|external_id)$/.test(name) ? undefined : value));
   return store.put(key, text);
 }
@@ -186,8 +190,7 @@ function adopt(): void {
 
 /** What the Pixel was seen to do waits until it is known whether the Pixel is there at all. */
 export function see(s: Sighting): void {
-  if (mode() === "bare" || mode() === "drop" || mode() === "plain") return;
-  if (seen.length < 1000) seen.push(s);
+  if (/full|hold/.test(mode()) && seen.length < 1000) seen.push(s);
   if (loaded) report();
 }
 
@@ -208,9 +211,6 @@ export function decided(arrived: () => void): void {
   if (how === "full") {
     arrived();
     remember();
-    backlog = held.concat(backlog);
-    held = [];
-    work();
     pixelArrived();
     adopt();
     setTimeout(adopt, 12e3);
@@ -221,12 +221,11 @@ export function decided(arrived: () => void): void {
     person = {};
     seen = [];
     pixelCalls = [];
-    const gone = send.clear().map((item) => JSON.parse(item.json) as Event);
-    gone.forEach((e) => post({ event_name: e.event_name, event_id: e.event_id, at: e.at, form: e.form, consent: decide() }, false));
-    backlog = held.concat(backlog);
-    held = [];
-    work();
+    send.clear().forEach((item) => post(refused(JSON.parse(item.json)), false));
   }
+  backlog = held.concat(backlog);
+  held = [];
+  work();
 }
 
 /** The page goes: conversions that still wait in the backlog are worked first. */

@@ -1,7 +1,7 @@
 // Posts what waits, one batch at a time, and again later what was not taken.
 
 import { gateway, firstParty, now, safely, settings } from "./page";
-import { decide, mode } from "./consent";
+import { decide } from "./consent";
 import { values } from "./cookies";
 import type { Sighting } from "./fbq";
 import * as store from "./store";
@@ -28,9 +28,13 @@ let touch = false;
 
 export const waiting = () => out.length;
 
-/** Adds what is to be sent, unless it waits already. */
-export function add(item: Item): void {
-  if (!item.key || !out.some((other) => other.key === item.key)) out.push(item);
+const most = 1e4; // that wait; a page that asks for more loses what is no conversion
+
+/** Adds what is to be sent, unless it waits already. A conversion goes first: a flood before it may take minutes. */
+export function add(item: Item, conversion = false): void {
+  if (item.key && out.some((other) => other.key === item.key)) return;
+  if (conversion) out.unshift(item);
+  else if (out.length < most) out.push(item);
 }
 
 /** Sends even nothing, so that the server may set the cookie that was just made. */
@@ -78,7 +82,7 @@ function take(room: number): Item[] {
 function body(batch: Item[]): string {
   const list = (sightings: boolean) =>
     "[" + batch.filter((item) => !!item.sighting === sightings).map((item) => item.json).join() + "]";
-  const c = mode() === "full" ? values() : { fbc: "", fbp: "" };
+  const c = values();
   const head = {
     v: 1,
     site: settings.site,
@@ -98,19 +102,16 @@ export function flush(): void {
   const batch = take(maxBytes);
   if (!batch.length && !touch) return;
   touch = false;
-  busy = true;
-  post(batch, () => {
-    busy = false;
-    if (take(1).length) soon(failures && Math.min(60, Math.pow(2, failures)) * 1e3);
-  });
+  post(batch);
 }
 
-function post(batch: Item[], then: () => void): void {
+function post(batch: Item[]): void {
+  busy = true;
   batch.forEach((item) => (item.flying = true));
   const text = body(batch);
   const end = (status: number) => {
     // Taken, or never to be taken; everything else is tried again under the same ids.
-    const settled = (status >= 200 && status < 300) || status === 400 || status === 413 || status === 422;
+    const settled = /^(2..|400|413|422)$/.test("" + status);
     failures = settled ? 0 : failures + 1;
     batch.forEach((item) => {
       item.flying = false;
@@ -118,7 +119,8 @@ function post(batch: Item[], then: () => void): void {
       if (item.key) store.drop(item.key);
       out.splice(out.indexOf(item) >>> 0, 1);
     });
-    then();
+    busy = false;
+    if (take(1).length) soon(failures && Math.min(60, Math.pow(2, failures)) * 1e3);
   };
   const request: RequestInit = {
     method: "POST",
@@ -135,12 +137,12 @@ function post(batch: Item[], then: () => void): void {
 /** The page goes: what fits is handed to the browser, the rest lies on the device for the next page. */
 export function leave(): void {
   let room = maxBytes + 12e3;
-  if (keepalive) out.forEach((item) => (room -= item.flying ? size(item.json) : 0));
+  out.forEach((item) => (room -= item.flying ? size(item.json) : 0));
   for (let batch; room > 2e3 && (batch = take(room - 1e3)).length; ) {
     const bytes = size(body(batch));
     if (bytes > room) break;
     room -= bytes;
-    if (keepalive) post(batch, () => {});
+    if (keepalive) post(batch);
     else {
       batch.forEach((item) => (item.flying = true));
       safely(() => navigator.sendBeacon(gateway + "/t", new Blob([body(batch)], { type: "text/plain;charset=UTF-8" })));
@@ -151,7 +153,5 @@ export function leave(): void {
 /** The page is back, or the network is. */
 export function again(): void {
   failures = 0;
-  clearTimeout(timer);
-  timer = 0;
-  soon();
+  flush();
 }

@@ -9,7 +9,6 @@ export function watch(on: Foreign, name: string, seen: (value: Foreign) => Forei
   safely(() =>
     Object.defineProperty(on, name, {
       configurable: true,
-      enumerable: true,
       get: () => value,
       set: (v) => {
         value = seen(v);
@@ -24,13 +23,11 @@ export function watchList(list: Foreign, seen: (item: Foreign) => void): void {
   const tell = (item: Foreign) => safely(() => seen(item));
   for (let i = 0; i < list.length; i++) tell(list[i]);
   const push = list.push;
-  const hide = (name: string, value: unknown) =>
-    Object.defineProperty(list, name, { configurable: true, writable: true, value });
   safely(() => {
-    hide("push", function (this: unknown) {
+    list.push = function () {
       for (let i = 0; i < arguments.length; i++) tell(arguments[i]);
       return push.apply(list, arguments);
-    });
-    hide("__capiloop", 1);
+    };
+    list.__capiloop = 1;
   });
 }
