@@ -71,6 +71,14 @@ type StagePoller interface {
 	Moves(ctx context.Context, a Account, since time.Time) iter.Seq2[ledger.StageChange, error]
 }
 
+// Standing is a StagePoller whose hooks tell of a field's value without telling whether it
+// is new. Until the baseline is read, such a value may be history, and waits.
+type Standing interface {
+	StagePoller
+	// TellsStanding says whether that is so of a field; "" is the stage.
+	TellsStanding(field string) bool
+}
+
 // ReadError tells what a failed Complete, Stages or Moves means.
 type ReadError struct {
 	Outcome ledger.Outcome // RetryAt, Hold, or Refusal: the record is not there (any more)

@@ -30,6 +30,9 @@ func (p *Puller) completeChange(ctx context.Context, n store.Notice) error {
 	if change.At.IsZero() {
 		change.At = n.At
 	}
+	if err := p.baselineRead(ctx, kind, c, &change); err != nil {
+		return p.failed(ctx, n, c.Name, err)
+	}
 	if err := kind.Complete(ctx, p.c.Account(ctx, ws, c), &change); err != nil {
 		return p.failed(ctx, n, c.Name, err)
 	}
@@ -37,6 +40,19 @@ func (p *Puller) completeChange(ctx context.Context, n store.Notice) error {
 		return err // the lease ends and it comes again
 	}
 	return p.c.Store.SettleNotice(ctx, n, store.NoticeDone, ledger.None, time.Time{}, c.Name, false)
+}
+
+// baselineRead lets a value wait of which only the baseline can tell whether it is history.
+func (p *Puller) baselineRead(ctx context.Context, kind crm.CRM, c *config.CRM, change *ledger.StageChange) error {
+	standing, ok := kind.(crm.Standing)
+	if !ok || c.Poll <= 0 || !standing.TellsStanding(change.Field) {
+		return nil
+	}
+	to, err := p.c.Store.PolledTo(ctx, c.ID)
+	if err == nil && to.IsZero() {
+		err = crm.Unread("the baseline", ledger.RetryAt{Reason: ledger.Backlog, Answer: ledger.Answer{Message: "what the CRM held at the connection is still being read"}})
+	}
+	return err
 }
 
 func (p *Puller) crm(ws, source int64) (*config.Workspace, *config.CRM) {

@@ -64,6 +64,9 @@ func (c *teller) Moves(_ context.Context, _ crm.Account, since time.Time) iter.S
 	}
 }
 
+// TellsStanding: its hooks tell all tags of a contact, whatever was changed.
+func (c *teller) TellsStanding(field string) bool { return field == "tags" }
+
 func (c *teller) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,6 +178,36 @@ func TestWhatTheCRMHeldIsHistoryAndWhatNoHookToldOfIsCaught(t *testing.T) {
 		require.Contains(t, r.log.String(), "no hook told of")
 		require.Contains(t, r.crm.asked, time.Time{}, "the first time it is all that the CRM holds")
 	}, onWon)
+}
+
+// A hook that may tell what stood there long before waits for the baseline, which knows.
+func TestAValueThatStoodBeforeTheConnectionIsHistoryHoweverEarlyItsHookComes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, nothing, func(t *testing.T, r *rig) {
+		tag := func(record, value string) ledger.StageChange {
+			return ledger.StageChange{Key: record + " " + value, Records: []string{record}, Field: "tags", Stage: value, Contact: ledger.Contact{Email: record[8:] + "@example.com"}}
+		}
+		hooked := func(c ledger.StageChange) ledger.StageChange {
+			c.Thin, c.At = true, time.Now()
+			return c
+		}
+		r.crm.change(func() {
+			r.crm.trouble = &crm.ReadError{Outcome: ledger.RetryAt{Reason: ledger.Backlog}, Err: errors.New("out of order")}
+		})
+		time.Sleep(time.Minute)
+		r.hook(t, hooked(tag("contact:1", "hot")))
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, r.effects(t))
+		r.crm.change(func() {
+			r.crm.trouble = nil
+			r.crm.moves = []ledger.StageChange{tag("contact:1", "hot")}
+		})
+		time.Sleep(time.Hour)
+		require.Equal(t, map[string]ledger.Effect{"contact:1 hot": ledger.EffectHistory}, r.effects(t))
+		r.hook(t, hooked(tag("contact:2", "hot")))
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]ledger.Effect{"contact:1 hot": ledger.EffectHistory, "contact:2 hot": ledger.EffectEvent}, r.effects(t))
+	}, ledger.Rule{Field: "tags", Is: "hot", Event: "QualifiedLead"})
 }
 
 func TestARuleForAStageThatIsNotThere(t *testing.T) {

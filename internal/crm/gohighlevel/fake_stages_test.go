@@ -80,6 +80,36 @@ func (f *fake) get(w http.ResponseWriter, r *http.Request) {
 	crmtest.Answer(w, 200, map[string]any{"contact": all, "traceId": "trace-4"})
 }
 
+// everybody lists the contacts, which wants locationId, unlike the search of opportunities.
+func (f *fake) everybody(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	limit, err := strconv.Atoi(q.Get("limit"))
+	switch {
+	case q.Has("location_id") || q.Get("locationId") != location:
+		says(w, 422, []string{"locationId should not be empty"})
+		return
+	case err != nil || limit < 1 || limit > 100:
+		says(w, 422, []string{"limit must not be greater than 100"})
+		return
+	}
+	from := 0
+	if id := q.Get("startAfterId"); id != "" {
+		from = 1 + slices.IndexFunc(f.contacts, func(c *record) bool { return c.ID == id })
+	}
+	meta := map[string]any{"total": len(f.contacts), "startAfter": nil, "startAfterId": nil}
+	rows := []map[string]any{}
+	for _, c := range f.contacts[from:min(from+limit, len(f.contacts))] {
+		row := maps.Clone(c.Fields)
+		maps.Copy(row, f.show(c))
+		row["tags"], row["dateAdded"] = c.Tags, "2026-11-18T11:06:41.000Z"
+		rows = append(rows, row)
+	}
+	if from+limit < len(f.contacts) {
+		meta["startAfter"], meta["startAfterId"] = 1795000000000+from, rows[len(rows)-1]["id"]
+	}
+	crmtest.Answer(w, 200, map[string]any{"contacts": rows, "meta": meta})
+}
+
 func (f *fake) opportunity(w http.ResponseWriter, r *http.Request) {
 	for _, o := range f.standing {
 		if o["id"] == r.PathValue("id") {

@@ -46,6 +46,7 @@ func newFake(t *testing.T) *fake {
 	mux.HandleFunc("GET /contacts/search/duplicate", f.search)
 	mux.HandleFunc("POST /opportunities/upsert", f.deal)
 	mux.HandleFunc("GET /contacts/{id}", f.get)
+	mux.HandleFunc("GET /contacts/{$}", f.everybody)
 	mux.HandleFunc("GET /opportunities/{id}", f.opportunity)
 	mux.HandleFunc("GET /opportunities/search", f.list)
 	mux.HandleFunc("GET /opportunities/pipelines", func(w http.ResponseWriter, r *http.Request) {

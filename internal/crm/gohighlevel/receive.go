@@ -185,33 +185,10 @@ func named(list []ledger.StageChange) []ledger.StageChange {
 // watched are the values of the contact's fields that the account watches. The hook does
 // not tell which field has changed, so each value of a contact counts once.
 func (h *hook) watched(a crm.Account) []ledger.StageChange {
-	watch := crm.Watched(a)
-	if len(watch) == 0 || h.ID == "" || h.Type == "ContactDelete" {
+	if h.ID == "" || h.Type == "ContactDelete" {
 		return nil
 	}
-	var list []ledger.StageChange
-	add := func(field string, value word) {
-		if value == "" {
-			return
-		}
-		records := records("contact", h.ID)
-		list = append(list, ledger.StageChange{
-			Key: strings.Join([]string{records[0], field, string(value)}, "\x00"), Thin: true, Records: records, Field: field, Stage: string(value), At: moment(h.At),
-		})
-	}
-	for _, field := range watch {
-		if field == "tags" {
-			for _, tag := range h.Tags {
-				add(field, tag)
-			}
-		}
-		for _, f := range h.Fields {
-			if string(f.ID) == field {
-				add(field, plain(f.Value))
-			}
-		}
-	}
-	return list
+	return reached(a, h.Tags, h.Fields, ledger.StageChange{Thin: true, Records: records("contact", h.ID), At: moment(h.At)})
 }
 
 // meaning of an opportunity's status.

@@ -68,9 +68,17 @@ type opportunity struct {
 
 // Moves yields where each opportunity that was changed since stands: its stage and, where it
 // is won or lost, its status. The search cannot be asked for changes, so it is gone through
-// whole; the contacts are read only of what has changed.
+// whole; the contacts are read only of what has changed. The first time the values come, too,
+// in which watched fields of contacts stand.
 func (c *CRM) Moves(ctx context.Context, a crm.Account, since time.Time) iter.Seq2[ledger.StageChange, error] {
 	return func(yield func(ledger.StageChange, error) bool) {
+		if since.IsZero() {
+			for change, err := range c.baseline(ctx, a) {
+				if !yield(change, err) || err != nil {
+					return
+				}
+			}
+		}
 		for o, err := range c.opportunities(ctx, a) {
 			var moves []ledger.StageChange
 			if err == nil {
@@ -149,42 +157,8 @@ func (c *CRM) describe(ctx context.Context, a crm.Account, o *opportunity, moves
 
 // opportunities lists all of the location.
 func (c *CRM) opportunities(ctx context.Context, a crm.Account) iter.Seq2[opportunity, error] {
-	return func(yield func(opportunity, error) bool) {
-		q := url.Values{"location_id": {a.Options.Text("location_id")}, "limit": {"100"}} // not locationId, as elsewhere
-		seen := map[word]bool{}
-		for range maxPages {
-			var page struct {
-				Opportunities []opportunity `json:"opportunities"`
-				Meta          struct {
-					After   word `json:"startAfter"`
-					AfterID word `json:"startAfterId"`
-				} `json:"meta"`
-			}
-			err := c.patient(ctx, func() error {
-				return c.read(ctx, a, "the opportunities", "/opportunities/search?"+q.Encode(), &page)
-			})
-			if err != nil {
-				yield(opportunity{}, err)
-				return
-			}
-			for _, o := range page.Opportunities {
-				if !yield(o, nil) {
-					return
-				}
-			}
-			next := page.Meta.AfterID
-			if len(page.Opportunities) < pageSize && page.Meta.After == "" || len(page.Opportunities) == 0 || next == "" || seen[next] {
-				return
-			}
-			seen[next] = true
-			q.Set("startAfter", string(page.Meta.After))
-			q.Set("startAfterId", string(next))
-			if err := c.rest(ctx); err != nil {
-				yield(opportunity{}, err)
-				return
-			}
-		}
-	}
+	q := url.Values{"location_id": {a.Options.Text("location_id")}, "limit": {"100"}} // not locationId, as elsewhere
+	return pages(ctx, c, a, "the opportunities", "/opportunities/search", q, func(p *page) []opportunity { return p.Opportunities })
 }
 
 // patient makes a reading again that came in a window that was full: a long list would

@@ -12,6 +12,7 @@ import (
 	"github.com/capiloop/capiloop/internal/crm/crmtest"
 	"github.com/capiloop/capiloop/internal/crm/gohighlevel"
 	"github.com/capiloop/capiloop/internal/ledger"
+	"github.com/capiloop/capiloop/internal/secret"
 )
 
 // person puts contact ct1 into the fake.
@@ -149,6 +150,38 @@ func TestMoves(t *testing.T) {
 		require.NoError(t, err)
 		break
 	}
+}
+
+// What stood in watched fields at the connection is history: the first time it comes without
+// a moment, and under the keys that hooks use.
+func TestTheFirstMovesAreTheBaselineOfWatchedFields(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	for i := range 205 {
+		f.contacts = append(f.contacts, &record{ID: fmt.Sprintf("ct%03d", i), Fields: map[string]any{"email": fmt.Sprintf("p%d@example.com", i)}, Custom: map[string]string{}, Tags: []string{"qualified"}})
+	}
+	f.contacts[7].Custom["meta_lead_id"], f.contacts[7].Tags = "987650000012345", nil
+	a := account(f)
+	a.Options = secret.NewOptions(map[string]string{"location_id": location, "token": crmtest.Token, "url": f.URL, "allow_private": "true"}, map[string][]string{"watch": {"tags", "cf1"}}, nil)
+	read := func(since time.Time) (list []ledger.StageChange) {
+		for m, err := range gohighlevel.Hasty().Moves(t.Context(), a, since) {
+			require.NoError(t, err)
+			list = append(list, m)
+		}
+		return list
+	}
+	list := read(time.Time{})
+	require.Len(t, list, 205)
+	require.Len(t, f.Calls("GET /contacts/"), 3, "a hundred at a time")
+	require.Equal(t, "contact:ct000\x00tags\x00qualified", list[0].Key)
+	require.True(t, list[0].At.IsZero())
+	require.Equal(t, "p0@example.com", list[0].Contact.Email)
+	require.Equal(t, "cf1", list[7].Field)
+	require.Equal(t, "987650000012345", list[7].LeadID)
+	require.Empty(t, read(stageAt), "later the hooks tell")
+	require.True(t, gohighlevel.New().TellsStanding("tags"))
+	require.False(t, gohighlevel.New().TellsStanding("status"))
+	require.False(t, gohighlevel.New().TellsStanding(""))
 }
 
 func TestMovesWithoutTheMomentOfTheStageCountOnce(t *testing.T) {
