@@ -25,12 +25,15 @@ type ServerEvent struct {
 
 // Copies are what is compared: the browsers' and the servers' copies of events.
 type Copies struct {
-	From    time.Time // what was received before only serves as the other half of a pair
-	Since   time.Time // when the tag began to look: server events from before say nothing
-	Default string    // the dataset of a Pixel whose number is not known
-	Yours   []string  // the workspace's datasets
-	Browser []ledger.Sighting
-	Server  []ServerEvent
+	From time.Time // what was received before only serves as the other half of a pair
+	// ViewsFrom is the same for looks at pages, of which fewer days can be read; before From:
+	// they are as the others.
+	ViewsFrom time.Time
+	Since     time.Time // when the tag began to look: server events from before say nothing
+	Default   string    // the dataset of a Pixel whose number is not known
+	Yours     []string  // the workspace's datasets
+	Browser   []ledger.Sighting
+	Server    []ServerEvent
 }
 
 // Cause is why the two copies of an event do not pair.
@@ -79,6 +82,7 @@ type DedupRow struct {
 	Sentences   []string     `json:"sentences"`
 
 	known []known
+	since time.Time // zero: since the span begins
 }
 
 // DedupCause is one cause, with how many events it is the cause of.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	mostCopies = 100_000   // of each side that are compared at once
+	mostCopies = 100_000   // of each side that are compared at once, and as many looks at pages
 	mostLooked = 20_000    // payloads that are opened for it
 	justBefore = time.Hour // the tag's first sighting servers' events may be received that belong to it
 )
@@ -27,6 +27,7 @@ const noTag = "The tag has seen no Pixel's event yet. Put the snippet that capil
 type Meter struct {
 	Store  *store.Store
 	Prints ledger.Fingerprints // those that sightings are written with
+	Most   int                 // copies of each side that are compared at once; 0: 100,000
 }
 
 // Measure compares what was received from a time until now. What the tag has not watched
@@ -39,12 +40,10 @@ func (m Meter) Measure(ctx context.Context, ws *config.Workspace, from, now time
 	if first.IsZero() {
 		return &Dedup{From: from.UTC(), Rows: []DedupRow{}, NextStep: noTag}, nil
 	}
-	c, list, err := m.read(ctx, ws, from.Add(-MetaWindow), now)
+	c, short, err := m.span(ctx, ws, from, now)
 	if err != nil {
 		return nil, err
 	}
-	c.From = from
-	short := cut(c, list)
 	if err := m.look(ctx, ws, c); err != nil {
 		return nil, err
 	}
@@ -60,7 +59,8 @@ func (m Meter) Measure(ctx context.Context, ws *config.Workspace, from, now time
 // Since returns the copies of what happened on the pages of a source from a moment on,
 // and who sent the server's.
 func (m Meter) Since(ctx context.Context, ws *config.Workspace, source string, since, now time.Time) (*Copies, map[ledger.ID]string, error) {
-	c, list, err := m.read(ctx, ws, since, now)
+	c := newCopies(ws, since)
+	list, _, err := m.read(ctx, c, m.query(ws, since, now, store.WithViews), now)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,22 +72,59 @@ func (m Meter) Since(ctx context.Context, ws *config.Workspace, source string, s
 	return c, from, m.look(ctx, ws, c)
 }
 
-// read reads the copies of both sides.
-func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Time) (c *Copies, list []store.ServerCopy, err error) {
-	c = &Copies{From: from}
+// span reads the copies of days, and tells whether it begins later than asked. Looks at pages are read by themselves, so that
+// the fewer events that matter more reach back as far as asked on a busy site, too.
+func (m Meter) span(ctx context.Context, ws *config.Workspace, from, now time.Time) (c *Copies, short bool, err error) {
+	c = newCopies(ws, from)
+	begin := func(views store.Views) (time.Time, error) {
+		_, all, err := m.read(ctx, c, m.query(ws, from.Add(-MetaWindow), now, views), now)
+		if all.from.IsZero() {
+			return from, err
+		}
+		// A copy whose other half was left out would stand alone; most halves lie near.
+		begin := all.from.Add(min(MetaWindow, all.to.Sub(all.from)/2)) //nolint:mnd // half of what was read
+		if begin.Before(from) {
+			return from, err
+		}
+		return begin, err
+	}
+	if c.From, err = begin(store.NoViews); err != nil {
+		return nil, false, err
+	}
+	if c.ViewsFrom, err = begin(store.OnlyViews); err != nil {
+		return nil, false, err
+	}
+	return c, c.From.After(from), nil
+}
+
+func newCopies(ws *config.Workspace, from time.Time) *Copies {
+	c := &Copies{From: from}
 	for _, d := range ws.Datasets {
 		c.Yours = append(c.Yours, d.Name)
 	}
 	if len(c.Yours) > 0 {
 		c.Default = c.Yours[0]
 	}
-	q := store.CopiesQuery{Workspace: ws.ID, From: from, To: now.Add(time.Minute), Limit: mostCopies}
-	if c.Browser, err = m.Store.Sightings(ctx, q); err != nil {
-		return nil, nil, err
+	return c
+}
+
+func (m Meter) query(ws *config.Workspace, from, now time.Time, views store.Views) store.CopiesQuery {
+	return store.CopiesQuery{Workspace: ws.ID, From: from, To: now.Add(time.Minute), Views: views, Limit: cmp.Or(m.Most, mostCopies)}
+}
+
+// stretch is the time of which all was read; zero: there was no more.
+type stretch struct{ from, to time.Time }
+
+// read adds the copies of both sides.
+func (m Meter) read(ctx context.Context, c *Copies, q store.CopiesQuery, now time.Time) (list []store.ServerCopy, all stretch, err error) {
+	seen, err := m.Store.Sightings(ctx, q)
+	if err != nil {
+		return nil, all, err
 	}
 	if list, err = m.Store.ServerCopies(ctx, q); err != nil {
-		return nil, nil, err
+		return nil, all, err
 	}
+	c.Browser = append(c.Browser, seen...)
 	for i := range list {
 		s := &list[i]
 		if s.SentAt.IsZero() {
@@ -97,34 +134,31 @@ func (m Meter) read(ctx context.Context, ws *config.Workspace, from, now time.Ti
 			ID: s.ID, Dataset: s.Dataset, Name: s.Name, EventID: s.EventID, At: s.Time, SentAt: s.SentAt, Elsewhere: elsewhere(capi.ActionSource(s.ActionSource)),
 		})
 	}
-	return c, list, nil
-}
-
-// cut lets the span begin later where there was more than is read: a copy whose other
-// half was left out would stand alone.
-func cut(c *Copies, list []store.ServerCopy) (short bool) {
-	later := func(oldest ledger.ID) {
-		if at := oldest.Time().Add(MetaWindow); at.After(c.From) {
-			c.From, short = at, true
+	shorten := func(oldest, newest ledger.ID) {
+		if at := oldest.Time(); at.After(all.from) {
+			all = stretch{at, newest.Time()}
 		}
 	}
-	if len(c.Browser) == mostCopies {
-		later(c.Browser[mostCopies-1].ID)
+	if n := len(seen); n == q.Limit {
+		shorten(seen[n-1].ID, seen[0].ID)
 	}
-	if len(list) == mostCopies {
-		later(list[mostCopies-1].ID)
+	if n := len(list); n == q.Limit {
+		shorten(list[n-1].ID, list[0].ID)
 	}
-	return short
+	return list, all, nil
 }
 
 // look reads more of those that do not pair by their ids.
 func (m Meter) look(ctx context.Context, ws *config.Workspace, c *Copies) error {
-	byID := make(map[ledger.ID]int, len(c.Server))
+	byID, views := make(map[ledger.ID]int, len(c.Server)), map[ledger.ID]int{}
 	for i := range c.Server {
 		byID[c.Server[i].ID] = i
+		if isView(c.Server[i].Name) {
+			views[c.Server[i].ID] = 1
+		}
 	}
 	unpaired := UnpairedByID(c)
-	slices.SortFunc(unpaired, func(a, b ledger.ID) int { return cmp.Compare(b, a) })
+	slices.SortFunc(unpaired, func(a, b ledger.ID) int { return cmp.Or(cmp.Compare(views[a], views[b]), cmp.Compare(b, a)) })
 	return m.Store.Payloads(ctx, ws.ID, unpaired[:min(len(unpaired), mostLooked)], func(id ledger.ID, payload []byte) {
 		m.fill(&c.Server[byID[id]], payload)
 	})

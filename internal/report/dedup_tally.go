@@ -61,21 +61,28 @@ const (
 func (t *dedupTally) named(key rowKey, name string, weight int) { t.names[key][name] += weight }
 
 // counted tells whether the first of the copies of an event was received in the span.
-func (t *dedupTally) counted(times ...time.Time) bool {
-	return !slices.MinFunc(times, time.Time.Compare).Before(t.c.From)
+func (t *dedupTally) counted(name string, times ...time.Time) bool {
+	from := t.c.From
+	if isView(name) && t.c.ViewsFrom.After(from) {
+		from = t.c.ViewsFrom
+	}
+	return !slices.MinFunc(times, time.Time.Compare).Before(from)
 }
+
+// isView tells whether an event is a look at a page.
+func isView(name string) bool { return ledger.EventSpelling(name) == "pageview" }
 
 func (t *dedupTally) count() {
 	m := t.m
 	for i := range m.server {
 		s := &m.server[i]
 		if n := m.ofServer[i]; n >= 0 {
-			if t.counted(m.browser[n].ID.Time(), s.ID.Time()) {
+			if t.counted(s.Name, m.browser[n].ID.Time(), s.ID.Time()) {
 				t.both(&m.browser[n], s, m.cause[i], m.fallback[i])
 			}
 			continue
 		}
-		if s.Elsewhere || s.ID.Time().Before(t.c.Since) || !t.counted(s.ID.Time()) {
+		if s.Elsewhere || s.ID.Time().Before(t.c.Since) || !t.counted(s.Name, s.ID.Time()) {
 			continue
 		}
 		r, key := t.row(s.Dataset, s.Name)
@@ -87,7 +94,7 @@ func (t *dedupTally) count() {
 	seen := map[any]ledger.Sighting{}
 	for i := range m.browser {
 		b := &m.browser[i]
-		if !t.counted(b.ID.Time()) {
+		if !t.counted(b.Name, b.ID.Time()) {
 			continue
 		}
 		t.repeated(seen, b)
@@ -103,7 +110,7 @@ func (t *dedupTally) count() {
 	for i := range t.c.Browser {
 		b := &t.c.Browser[i]
 		t.tagged[b.Page] = true
-		if b.Blocked && t.counted(b.ID.Time()) {
+		if b.Blocked && t.counted(b.Name, b.ID.Time()) {
 			r, key := t.row(cmp.Or(b.Dataset, t.c.Default), b.Name)
 			t.named(key, b.Name, ofBrowser)
 			r.Blocked++
@@ -236,6 +243,9 @@ func (t *dedupTally) dedup() *Dedup {
 		slices.SortStableFunc(r.known, func(a, b known) int { return a.at.Compare(b.at) })
 		t.finishCauses(key, r)
 		t.finishPages(key, r)
+		if isView(r.Event) && t.c.ViewsFrom.After(t.c.From) {
+			r.since = t.c.ViewsFrom
+		}
 		r.Sentences = sentences(r)
 		d.Rows = append(d.Rows, *r)
 	}

@@ -51,6 +51,9 @@ func sentences(r *DedupRow) []string {
 	if r.BrowserOnly > 0 && r.ServerOnly > 0 && min(r.BrowserOnly, r.ServerOnly)*2 > r.Browser {
 		list = append(list, "Some of these may be the same, which cannot be told: let the server send the visitor's fbp, external_id, or address and agent.")
 	}
+	if !r.since.IsZero() {
+		add("Counted since %s: there were more than are compared at once.", r.since.UTC().Format("2006-01-02 15:04 UTC"))
+	}
 	if !r.Yours {
 		add("%s is no dataset of this workspace: the Pixel on the page is another one.", r.Dataset)
 	}

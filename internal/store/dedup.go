@@ -13,11 +13,23 @@ import (
 type CopiesQuery struct {
 	Workspace int64
 	From, To  time.Time
+	Views     Views
 	Limit     int
 }
 
+// Views says whether looks at pages are asked for. There are hundreds for each other
+// event, and those must not be crowded out.
+type Views int
+
+// Which events are asked for.
+const (
+	WithViews Views = iota
+	NoViews
+	OnlyViews
+)
+
 func (q *CopiesQuery) args() []any {
-	return []any{q.Workspace, int64(ledger.IDAt(q.From)), int64(ledger.IDAt(q.To)), q.Limit}
+	return []any{q.Workspace, int64(ledger.IDAt(q.From)), int64(ledger.IDAt(q.To)), q.Limit, int(q.Views)}
 }
 
 // ServerCopy is an event that a dataset of Meta's has from a server, or will have.
@@ -35,7 +47,7 @@ type ServerCopy struct {
 // Sightings returns what the tag saw in browsers.
 func (s *Store) Sightings(ctx context.Context, q CopiesQuery) ([]ledger.Sighting, error) {
 	rows, err := s.read.QueryContext(ctx, `SELECT uid, id, source, dataset, name, event_id, at, page, fbp, external, visitor, own, blocked
-		FROM sightings WHERE ws = $1 AND id >= $2 AND id < $3 ORDER BY id DESC LIMIT $4`, q.args()...)
+		FROM sightings WHERE ws = $1 AND id >= $2 AND id < $3 AND ($5 = 0 OR (LOWER(name) = 'pageview') = ($5 = 2)) ORDER BY id DESC LIMIT $4`, q.args()...)
 	list, err := collect(rows, err, func(row scanner) (g ledger.Sighting, err error) {
 		var uid []byte
 		var at, own, blocked int64
@@ -73,6 +85,7 @@ func (s *Store) ServerCopies(ctx context.Context, q CopiesQuery) ([]ServerCopy, 
 		JOIN destinations t ON t.id = d.destination
 		LEFT JOIN results r ON r.id = d.id
 		WHERE e.ws = $1 AND d.id >= $2 AND d.id < $3 AND t.kind = 'meta' AND (r.id IS NULL OR r.state = 'sent')
+			AND ($5 = 0 OR (LOWER(e.name) = 'pageview') = ($5 = 2))
 		ORDER BY d.id DESC LIMIT $4`, q.args()...)
 	list, err := collect(rows, err, func(row scanner) (c ServerCopy, err error) {
 		var at, sent int64

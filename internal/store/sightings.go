@@ -28,7 +28,7 @@ func (s *Store) forgetSightings(ctx context.Context, before time.Time) error {
 	for _, ws := range list {
 		for left := int64(tidyRows); left == tidyRows; {
 			err := s.writer.do(ctx, func(ctx context.Context, tx *tx) error {
-				res, err := tx.exec(ctx, `DELETE FROM sightings WHERE ws = $1 AND uid IN (SELECT uid FROM sightings WHERE ws = $1 AND id < $2 ORDER BY id LIMIT $3)`,
+				res, err := tx.exec(ctx, `DELETE FROM sightings WHERE ws = $1 AND id IN (SELECT id FROM sightings WHERE ws = $1 AND id < $2 ORDER BY id LIMIT $3)`,
 					ws, int64(ledger.IDAt(before)), tidyRows)
 				if err != nil {
 					return err

@@ -15,10 +15,10 @@ CREATE TABLE sightings (
 	visitor  bigint NOT NULL,   -- address and agent
 	own      smallint NOT NULL, -- the tag itself called the Pixel
 	blocked  smallint NOT NULL, -- the Pixel's script never ran: an ad blocker
-	PRIMARY KEY (ws, uid)
+	PRIMARY KEY (ws, id) -- they are read and forgotten by time
 ) {{narrow}};
 
-CREATE INDEX sightings_received ON sightings (ws, id);
+CREATE UNIQUE INDEX sightings_once ON sightings (ws, uid);
 
 -- What was known of the person's decision: granted, denied or '', and who said so
 -- (granted:tcf).
