@@ -1,5 +1,6 @@
 // Click ids of other platforms, each for its own destination: the newest of each, for 90 days.
 
+import { seek } from "./cookies";
 import { now, params } from "./page";
 import { put, read } from "./store";
 
@@ -9,8 +10,9 @@ const life = 7776e6;
 type Kept = Record<string, [value: string, at: number]>;
 let kept: Kept = {};
 
-/** Takes the click ids of an address. The device keeps them only once it may. */
+/** Takes the click ids of an address, Meta's too. The device keeps them only once it may. */
 export function collect(url: string): void {
+  seek(url);
   const found = params(url);
   names.forEach((name) => {
     const value = found[name.toLowerCase()];

@@ -50,25 +50,28 @@ function write(name: string, value: string, domain: string, age: number): void {
 
 const index = (domain || (/^[\d.]+$/.test(location.hostname) ? "" : location.hostname)).split(".").length - 1;
 
-/** The click id of an address: its id, and the whole value where the address already held one. */
-function clicked(url: string): { id: string; value?: string } | null {
+/** The newest click that no cookie has yet: its address may be gone before the visitor agrees. */
+let click: Cookie | null = null;
+
+/** Looks for a click id in an address; some hold the cookie's whole value. */
+export function seek(url: string): void {
   const raw = params(url).fbclid || "";
-  const full = parse(raw, /^[\w-]{1,500}$/);
-  if (full) return { id: full.id, value: raw };
-  return /^[\w-]{1,500}$/.test(raw) && !/^(undefined|null)$/.test(raw) ? { id: raw } : null;
+  const value = /^[\w-]+$/.test(raw) ? "fb." + index + "." + now() + "." + raw : raw;
+  click = parse(value, /^(?!(undefined|null)$)[\w-]{1,500}$/) || click;
 }
 
-/** Makes and renews the cookies from where the visitor is and came from; true if one was made. */
-export function keep(url: string, referrer: string): boolean {
+/** Makes and renews the cookies from where the visitor is and has been; true if one was made. */
+export function keep(url: string): boolean {
   let made = false;
-  const click = clicked(url) || clicked(referrer);
+  if (!click) seek(url);
   const fbc = cookie("_fbc", clickID);
   const set = (name: string, value: string) => {
     write(name, value, domain, life);
     made = true;
   };
-  if (click && (!fbc || fbc.id !== click.id)) set("_fbc", click.value || "fb." + index + "." + now() + "." + click.id);
+  if (click && (!fbc || fbc.id !== click.id)) set("_fbc", click.value);
   else if (fbc) renew("_fbc", fbc);
+  click = null;
 
   if (settings.fbp === "create") {
     const fbp = cookie("_fbp", digits);
@@ -96,6 +99,7 @@ export function values(): { fbc: string; fbp: string } {
 
 /** Takes off what the tag may have set, on whichever domain above the page it was. */
 export function forget(): void {
+  click = null;
   ["_fbc"].concat(settings.fbp === "create" ? "_fbp" : []).forEach((name) => {
     if (document.cookie.indexOf(name + "=") < 0) return;
     write(name, "", "", 0);

@@ -38,7 +38,7 @@ function track(name: unknown, data?: unknown, options?: Foreign): void {
 
 /** What may be written once the visitor agrees. */
 function write(): void {
-  if (keep(url, referrer) && firstParty) send.greet();
+  if (keep(url) && firstParty) send.greet();
   remember();
   scan();
 }

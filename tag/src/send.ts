@@ -2,7 +2,7 @@
 
 import { gateway, firstParty, now, safely, settings } from "./page";
 import { decide } from "./consent";
-import { values } from "./cookies";
+import { forget, values } from "./cookies";
 import type { Sighting } from "./fbq";
 import * as store from "./store";
 
@@ -113,6 +113,8 @@ function post(batch: Item[]): void {
     // Taken, or never to be taken; everything else is tried again under the same ids.
     const settled = /^(2..|400|413|422)$/.test("" + status);
     failures = settled ? 0 : failures + 1;
+    // The answer to what was sent before a refusal may just have set what the refusal has taken off.
+    if (decide().ads === "denied") forget();
     batch.forEach((item) => {
       item.flying = false;
       if (!settled) return;
