@@ -17,7 +17,7 @@ type Trial struct {
 
 // NewTrial finds the two copies of what was done on a page; event "": any that is more
 // than a look at a page. Where the page's visitors are known, what others do meanwhile
-// does not count.
+// does not count. Of several the newest is taken, for one may try again.
 func NewTrial(c *Copies, page, event string) *Trial {
 	f := &trialFilter{page: page, event: ledger.EventSpelling(event), visitors: map[int64]bool{}}
 	for i := range c.Browser {
@@ -34,7 +34,7 @@ func NewTrial(c *Copies, page, event string) *Trial {
 			continue
 		}
 		own.Browser = append(own.Browser, *b)
-		if b.Blocked && f.isOf(b) && f.wants(b.Name) && (blocked == nil || b.ID < blocked.ID) {
+		if b.Blocked && f.isOf(b) && f.wants(b.Name) && (blocked == nil || b.ID > blocked.ID) {
 			blocked = b
 		}
 	}
@@ -62,14 +62,15 @@ func NewTrial(c *Copies, page, event string) *Trial {
 func (m *matcher) alone(f *trialFilter) *Trial {
 	t := &Trial{}
 	for i := range m.browser {
-		if b := &m.browser[i]; f.isOf(b) && f.wants(b.Name) && (t.Browser == nil || t.Browser.Page != f.page && b.Page == f.page) {
-			t.Browser = b
+		if b := &m.browser[i]; f.isOf(b) && f.wants(b.Name) && (t.Browser == nil || t.Browser.Page != f.page || b.Page == f.page) {
+			t.Browser = b // the newest, as they are sorted
 		}
 	}
+	wanted := false
 	for i := range m.server {
 		s := &m.server[i]
-		if m.ofServer[i] < 0 && t.Server == nil && (f.wants(s.Name) || t.Browser != nil && alike(t.Browser, s)) {
-			t.Server = s
+		if m.ofServer[i] < 0 && (f.wants(s.Name) || !wanted && t.Browser != nil && alike(t.Browser, s)) {
+			t.Server, wanted = s, f.wants(s.Name)
 		}
 	}
 	for i := range m.browser {
@@ -125,7 +126,7 @@ func (m *matcher) trial(f *trialFilter) (best *Trial) {
 			continue
 		}
 		t := &Trial{Browser: &m.browser[n], Server: &m.server[i], Paired: m.cause[i] == "", Cause: m.cause[i], Fallback: m.fallback[i]}
-		if best == nil || rank(t) > rank(best) {
+		if best == nil || rank(t) >= rank(best) {
 			best = t
 		}
 	}
