@@ -151,7 +151,7 @@ func findingTable(t *testing.T) string {
 		{Kind: ledger.FindingVolume, Subject: ledger.FewLeads, Evidence: "12\n9"},
 		{Kind: ledger.FindingVolume, Subject: ledger.LateEvents, Evidence: "31"},
 		{Kind: ledger.FindingDedupIDs, Subject: ledger.DedupSubject("1234567890", "CompleteRegistration", ""), Evidence: ledger.StageEvidence(
-			"0 of the 80 that both sides know pair. 80 by different id scheme: 13-digit time vs integer (1764556800123 / 4711). Meta will show 190 instead of 110.", ledger.OneID)},
+			"0 of the 80 that both sides know pair. 80 by different id scheme: 13-digit time vs integer (1764556800123 / 4711). Meta will show 190 instead of 110.", ledger.OneID("CompleteRegistration"))},
 		{Kind: ledger.FindingDedupMissing, Subject: ledger.DedupSubject("1234567890", "CompleteRegistration", "/signup-old"), Evidence: ledger.StageEvidence(
 			"20 browser sign-ups had no server event: form /signup-old", "20 of 20 CompleteRegistration of /signup-old came from browsers only", "CompleteRegistration")},
 	}

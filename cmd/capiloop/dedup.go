@@ -75,8 +75,8 @@ func printDedup(out io.Writer, d *admin.Dedup) error {
 		for _, text := range r.Sentences {
 			fmt.Fprintln(out, "  "+text)
 		}
-		if text := r.Repair(); text != "" {
-			fmt.Fprintln(out, "  What to do: "+text)
+		if r.NextStep != "" {
+			fmt.Fprintln(out, "  What to do: "+r.NextStep)
 		}
 	}
 	if d.CutShort {

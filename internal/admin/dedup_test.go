@@ -72,7 +72,7 @@ func TestDedupOfAWorkspace(t *testing.T) {
 		r := d.Rows[0]
 		require.Equal(t, []int{7, 7, 1, 6, 13, 7}, []int{r.Browser, r.Server, r.Paired, r.Unpaired, r.Now, r.AfterRepair})
 		require.True(t, r.Yours)
-		require.Contains(t, r.Repair(), "data-capiloop-event")
+		require.Contains(t, r.NextStep, `data-capiloop-event="Lead" on the form`)
 	}
 	d, err = w.Dedup(t.Context(), reader, admintest.Shop, admin.DedupQuery{Event: "Purchase"})
 	require.NoError(t, err)

@@ -5,9 +5,11 @@ import (
 	"strings"
 )
 
-// OneID is the repair of ids that differ.
-const OneID = "Make one id when the form is shown and give it to both sides: the tag does so for a form with data-capiloop-event and puts it into the hidden input event_id. " +
-	"Send that as event_id from the server and as eventID from the Pixel."
+// OneID is the repair of an event's ids that differ.
+func OneID(event string) string {
+	return `Make one id when the form is shown and give it to both sides: with the tag, data-capiloop-event="` + event + `" on the form does so, and puts it into the hidden input event_id. ` +
+		"Send that as event_id from the server, and as eventID from a Pixel that the page calls itself."
+}
 
 // EventSpelling is a name without what people write in different ways: AddToWishList,
 // "purchase ", sign_up.

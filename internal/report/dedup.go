@@ -80,6 +80,7 @@ type DedupRow struct {
 	Causes      []DedupCause `json:"causes"`
 	Pages       []DedupPage  `json:"pages"`
 	Sentences   []string     `json:"sentences"`
+	NextStep    string       `json:"next_step,omitempty"` // what lets pair what does not
 
 	known []known
 	since time.Time // zero: since the span begins

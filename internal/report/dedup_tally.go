@@ -246,7 +246,7 @@ func (t *dedupTally) dedup() *Dedup {
 		if isView(r.Event) && t.c.ViewsFrom.After(t.c.From) {
 			r.since = t.c.ViewsFrom
 		}
-		r.Sentences = sentences(r)
+		r.Sentences, r.NextStep = sentences(r), r.repair()
 		d.Rows = append(d.Rows, *r)
 	}
 	d.sort()

@@ -160,19 +160,19 @@ func (t *Trial) why() (sentence, next string) {
 	b, s := t.Browser, t.Server
 	switch {
 	case t.Cause == CauseDataset || b.Dataset != "" && b.Dataset != s.Dataset:
-		sentence, next = "They do not pair: the Pixel on the page is "+b.Dataset+", the server sends to "+s.Dataset+".", (&DedupCause{Cause: CauseDataset}).Repair()
+		sentence, next = "They do not pair: the Pixel on the page is "+b.Dataset+", the server sends to "+s.Dataset+".", CauseDataset.repair(s.Name)
 	case ledger.EventSpelling(b.Name) != ledger.EventSpelling(s.Name) || t.Cause == CauseName:
-		sentence, next = "They do not pair: the browser calls it "+strconv.Quote(b.Name)+", the server "+strconv.Quote(s.Name)+".", (&DedupCause{Cause: CauseName}).Repair()
+		sentence, next = "They do not pair: the browser calls it "+strconv.Quote(b.Name)+", the server "+strconv.Quote(s.Name)+".", CauseName.repair(s.Name)
 	case t.Cause == CauseLate:
-		sentence, next = "They do not pair: Meta got them more than 48 hours apart.", (&DedupCause{Cause: CauseLate}).Repair()
+		sentence, next = "They do not pair: Meta got them more than 48 hours apart.", CauseLate.repair(s.Name)
 	case b.EventID == "":
-		sentence, next = "They do not pair: the Pixel was given no eventID.", ledger.OneID
+		sentence, next = "They do not pair: the Pixel was given no eventID.", ledger.OneID(shown(s.Name))
 	case b.EventID == s.EventID:
 		sentence, next = "They do not pair, though they have one id: another event took its place.", "Try again; if it stays, look at capiloop dedup."
 	case scheme(b.EventID) != scheme(s.EventID):
-		sentence, next = "They do not pair: different id scheme, "+scheme(b.EventID)+" vs "+scheme(s.EventID)+".", ledger.OneID
+		sentence, next = "They do not pair: different id scheme, "+scheme(b.EventID)+" vs "+scheme(s.EventID)+".", ledger.OneID(shown(s.Name))
 	default:
-		sentence, next = "They do not pair: each side makes its own id.", ledger.OneID
+		sentence, next = "They do not pair: each side makes its own id.", ledger.OneID(shown(s.Name))
 	}
 	if t.Fallback {
 		sentence += " Meta may still join them by the browser or the person, as the browser's came first."

@@ -91,18 +91,18 @@ func (c *DedupCause) Sentence() string {
 	return text
 }
 
-// Repair says what lets pair what does not; "": all that could pair does.
-func (r *DedupRow) Repair() string {
+// repair says what lets pair what does not; "": all that could pair does.
+func (r *DedupRow) repair() string {
 	worst := r.Worst()
 	if worst == nil {
 		return ""
 	}
-	return worst.Repair()
+	return worst.Cause.repair(r.Event)
 }
 
-// Repair says what mends a cause.
-func (c *DedupCause) Repair() string {
-	switch c.Cause { //nolint:exhaustive // the others are of ids
+// repair says what mends a cause.
+func (c Cause) repair(event string) string {
+	switch c { //nolint:exhaustive // the others are of ids
 	case CauseName:
 		return "Give both the same event_name, letter by letter."
 	case CauseDataset:
@@ -110,7 +110,7 @@ func (c *DedupCause) Repair() string {
 	case CauseLate:
 		return "Send the server's event at once, not in a batch days later."
 	}
-	return ledger.OneID
+	return ledger.OneID(event)
 }
 
 // Title says a page from which one side alone reports.

@@ -21,7 +21,7 @@ func (w *Watcher) dedup(ctx context.Context, ws *config.Workspace) error {
 	for i := range d.Rows {
 		r := &d.Rows[i]
 		if r.Trouble() {
-			open = append(open, ledger.Finding{Kind: ledger.FindingDedupIDs, Subject: ledger.DedupSubject(r.Dataset, r.Event, ""), Evidence: ledger.StageEvidence(r.Summary(), r.Repair())})
+			open = append(open, ledger.Finding{Kind: ledger.FindingDedupIDs, Subject: ledger.DedupSubject(r.Dataset, r.Event, ""), Evidence: ledger.StageEvidence(r.Summary(), r.NextStep)})
 		}
 		for _, p := range r.Silent() {
 			open = append(open, ledger.Finding{
