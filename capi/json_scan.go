@@ -38,6 +38,8 @@ func object(raw []byte, member func(key, value []byte) error) error {
 		key := raw[start+1 : end-1]
 		if bytes.IndexByte(key, '\\') >= 0 {
 			key = []byte(unquote(raw[start:end]))
+		} else if !utf8.Valid(key) { // keys that differ in broken letters only are one once they are sent
+			key = bytes.ToValidUTF8(key, []byte("\uFFFD"))
 		}
 		for _, k := range seen {
 			if bytes.Equal(k, key) {

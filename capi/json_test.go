@@ -150,6 +150,7 @@ func TestWhatCannotBeMeantIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	cases := []struct{ name, in, field, code string }{
 		{"twice the same key", `{"event_id":"y","event_id":"z"}`, "event_id", capi.ProblemDuplicateField},
+		{"twice once broken letters are mended", "{\"custom_data\":{\"a\x80\":1,\"a\x87\":2}}", "custom_data.a\uFFFD", capi.ProblemDuplicateField},
 		{"twice inside user_data", `{"user_data":{"em":"a","em":"b"}}`, "user_data.em", capi.ProblemDuplicateField},
 		{"user_data is a list", `{"user_data":[]}`, "user_data", capi.ProblemWrongType},
 		{"custom_data is a text", `{"custom_data":"x"}`, "custom_data", capi.ProblemWrongType},
