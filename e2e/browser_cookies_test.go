@@ -277,6 +277,7 @@ func TestBrowserClickIDsOfOthers(t *testing.T) {
 	require.Empty(t, v.device())
 	v.do("window.posted=[];window.real=fetch;window.fetch=function(u,i){posted.push(i.body);return real.apply(this,arguments)};capiloop('consent','grant')")
 	require.Equal(t, []string{"_capiloop.c"}, v.device())
+	v = v.tab(t)
 	v.open("/") // the next page knows them
 	v.do("window.posted=[];window.real=fetch;window.fetch=function(u,i){posted.push(i.body);return real.apply(this,arguments)};capiloop('consent','grant');capiloop('track','Search')")
 	v.until("posted.join().indexOf('Search')>0")
@@ -288,4 +289,3 @@ func TestBrowserClickIDsOfOthers(t *testing.T) {
 	v.do("capiloop('consent','grant')")
 	require.Empty(t, v.device(), "what was erased does not come back")
 }
-
