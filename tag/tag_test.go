@@ -23,7 +23,10 @@ const most = 8<<10 - 150
 // build bundles one script for browsers as old as Safari 10: what they know is ES2015.
 func build(t *testing.T, from string) []byte {
 	t.Helper()
+	// Words of ours alone, which nothing of a browser is called, may become letters.
+	const ours = "^(flying|sighting|watching|doubtful|told|says)$"
 	r := api.Build(api.BuildOptions{
+		MangleProps: ours,
 		EntryPoints: []string{filepath.Join("src", from)}, Bundle: true, Format: api.FormatIIFE, Target: api.ES2015,
 		MinifyWhitespace: true, MinifyIdentifiers: true, MinifySyntax: true, Charset: api.CharsetASCII, LogLevel: api.LogLevelSilent,
 	})

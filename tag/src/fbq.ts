@@ -35,7 +35,7 @@ const pixels: string[] = [];
 const known: Foreign[] = [];
 /** Calls that lie in fbq's queue and come again when it is drained. */
 let queued: Foreign[] = [];
-let external = "";
+let external: string | undefined;
 let own = false;
 let revoked = false;
 let paused: Sighting[] = [];
@@ -106,6 +106,7 @@ function readPast(): void {
         return v ? decodeURIComponent(v[1].replace(/\+/g, " ")) : "";
       };
       addPixel(value("id"));
+      note(["dataProcessingOptions", [value("dpo")], value("dpoco"), value("dpost")]);
       sight([value("id")], value("ev"), value("eid"), Math.round(start + entry.startTime));
     });
   });
@@ -149,13 +150,13 @@ function sight(of: string[], name: unknown, id: unknown, at = now()): void {
       n: short(),
       pixel: "" + pixel,
       event_name: "" + name,
-      event_id: id === undefined || id === null ? "" : "" + id,
+      event_id: id == null ? "" : "" + id,
       at,
       url: whole(location.href),
+      external_id: external,
       own,
       blocked: false,
     };
-    if (external) seen.external_id = external;
     // The Pixel itself keeps quiet between revoke and grant.
     if (revoked) paused.push(seen);
     else report(seen);

@@ -1,4 +1,4 @@
-import { now, safely, settings, w, whole, type Foreign } from "./page";
+import { firstParty, now, safely, settings, w, whole, type Foreign } from "./page";
 import { collect, remember } from "./clicks";
 import * as consent from "./consent";
 import { keep } from "./cookies";
@@ -6,7 +6,6 @@ import { loaded, watchPixel } from "./fbq";
 import { scan, settlePending, startForms, submitted } from "./forms";
 import * as queue from "./queue";
 import * as send from "./send";
-import { firstParty } from "./page";
 
 let url = location.href;
 let referrer = document.referrer;
@@ -43,12 +42,9 @@ function write(): void {
   scan();
 }
 
-/** An address without what a router may change without leaving the page. */
-const pageOf = (address: string) => whole(address);
-
 /** The address may have changed without a new page. */
 function moved(counts: boolean): void {
-  if (pageOf(location.href) === pageOf(url)) return;
+  if (whole(location.href) === whole(url)) return;
   referrer = url;
   url = location.href;
   collect(url);
