@@ -13,13 +13,11 @@ import (
 
 	"github.com/capiloop/capiloop/internal/leadform"
 	"github.com/capiloop/capiloop/internal/leadform/google"
+	"github.com/capiloop/capiloop/internal/leadform/leadformtest"
 )
 
 // sender stands in for Google: ids as numbers beyond 2^53, a capital G in every fifth
-// key, fields of tomorrow, every tenth lead twice. What was answered 5xx it repeats with a
-// growing delay, as Google says; how long it does and how often Google does not publish
-// (support.google.com/google-ads/answer/16729613): here a minute, doubled up to an hour,
-// for a day. What was answered 4xx it gives up.
+// key, fields of tomorrow, every tenth lead twice, and again as Google does.
 type sender struct {
 	t    *testing.T
 	key  string
@@ -29,12 +27,6 @@ type sender struct {
 	sent int // requests
 	lost int // leads given up
 }
-
-const (
-	firstDelay  = time.Minute
-	longestWait = time.Hour
-	givesUp     = 24 * time.Hour
-)
 
 func (s *sender) send(n int) {
 	name := "google_key"
@@ -49,25 +41,19 @@ func (s *sender) send(n int) {
 	}
 }
 
-// deliver posts until it is taken or refused.
 func (s *sender) deliver(body []byte) {
-	began := time.Now()
-	for delay := firstDelay; ; delay = min(2*delay, longestWait) {
-		s.mu.Lock()
-		s.sent++
-		s.mu.Unlock()
+	requests, taken := leadformtest.Google().Deliver(func() int {
 		a := s.post(body)
-		if a.Status < 400 {
-			return
-		}
-		if a.Status < 500 || time.Since(began) > givesUp {
+		if a.Status != http.StatusOK && a.Status < 500 {
 			require.Contains(s.t, string(a.Body), `{"message":"`)
-			s.mu.Lock()
-			s.lost++
-			s.mu.Unlock()
-			return
 		}
-		time.Sleep(delay)
+		return a.Status
+	}, time.Sleep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += requests
+	if !taken {
+		s.lost++
 	}
 }
 

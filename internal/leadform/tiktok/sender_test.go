@@ -14,12 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/capiloop/capiloop/internal/leadform"
+	"github.com/capiloop/capiloop/internal/leadform/leadformtest"
 )
 
 // sender stands in for TikTok: batches, ids as bare numbers of 19 digits, texts beyond
-// ASCII signed escaped, every fourth batch twice. What is not answered 200 it repeats at
-// once and then less and less often for 24 hours (business-api.tiktok.com/portal/docs, page
-// "Webhooks"); by how much less is not said: here a minute, doubled each time.
+// ASCII signed escaped, every fourth batch twice, and again as TikTok does.
 type sender struct {
 	post func(body, signature string) leadform.Answer
 
@@ -27,8 +26,6 @@ type sender struct {
 	sent int
 	lost int // batches given up
 }
-
-const givesUp = 24 * time.Hour
 
 func (s *sender) send(batch int) {
 	var entries, escaped strings.Builder
@@ -50,23 +47,13 @@ func (s *sender) send(batch int) {
 	}
 }
 
-// deliver posts until it is taken, whatever else it is answered.
 func (s *sender) deliver(body, signature string) {
-	began := time.Now()
-	for delay := time.Duration(0); ; delay = max(2*delay, time.Minute) {
-		s.mu.Lock()
-		s.sent++
-		s.mu.Unlock()
-		if s.post(body, signature).Status == 200 {
-			return
-		}
-		if time.Since(began)+delay > givesUp {
-			s.mu.Lock()
-			s.lost++
-			s.mu.Unlock()
-			return
-		}
-		time.Sleep(delay)
+	requests, taken := leadformtest.TikTok().Deliver(func() int { return s.post(body, signature).Status }, time.Sleep)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += requests
+	if !taken {
+		s.lost++
 	}
 }
 
