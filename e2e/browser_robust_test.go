@@ -59,6 +59,16 @@ func (s *website) answers(status int) {
 	s.answer = status
 }
 
+// visitorIP is the address that the proxy tells.
+func (s *website) visitorIP() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.address == "" {
+		return visitorIP
+	}
+	return s.address
+}
+
 // reported counts the reports in which a text stands.
 func (s *website) reported(text string) int {
 	s.mu.Lock()

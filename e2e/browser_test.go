@@ -88,6 +88,7 @@ type website struct {
 	answer  int         // the proxy's own, to each of them; 0: the gateway's
 	headers http.Header // of all pages
 	blocked bool        // the Pixel's library cannot be loaded
+	address string      // the visitor's; "": visitorIP
 }
 
 // newWebsite makes one. more are further settings of its source, as "consent: {wait: send}".
@@ -103,7 +104,7 @@ func newWebsite(t *testing.T, more ...string) *website {
 		to, _ := url.Parse(s.url())
 		r.SetURL(to)
 		r.Out.Host = r.In.Host
-		r.Out.Header.Set("X-Forwarded-For", visitorIP)
+		r.Out.Header.Set("X-Forwarded-For", s.visitorIP())
 	}}))
 	t.Cleanup(s.proxy.Close)
 	return s
@@ -227,7 +228,11 @@ func (s *website) tab(in context.Context, t *testing.T, options ...chromedp.Cont
 	v := &visitor{t: t, s: s, ctx: ctx}
 	require.NoError(t, chromedp.Listen(ctx, func(e any) {
 		if e, ok := e.(*runtime.EventExceptionThrown); ok && t.Context().Err() == nil {
-			t.Errorf("the page threw: %s", e.ExceptionDetails.Text)
+			what := e.ExceptionDetails.Text
+			if x := e.ExceptionDetails.Exception; x != nil {
+				what += " " + x.Description
+			}
+			t.Errorf("the page threw: %s", what)
 		}
 	}))
 	return v

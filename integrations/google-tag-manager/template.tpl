@@ -110,6 +110,7 @@ const getType = require('getType');
 const injectScript = require('injectScript');
 const isConsentGranted = require('isConsentGranted');
 const addConsentListener = require('addConsentListener');
+const callLater = require('callLater');
 const queryPermission = require('queryPermission');
 const logToConsole = require('logToConsole');
 
@@ -124,8 +125,10 @@ const load = () => {
         capiloop('consent', granted ? 'grant' : 'deny');
       }
     };
-    addConsentListener('ad_storage', () => decide(true));
-    addConsentListener('ad_user_data', () => decide(true));
+    // A banner changes one after the other; the decision is what both are once it is done.
+    const later = () => callLater(() => decide(true));
+    addConsentListener('ad_storage', later);
+    addConsentListener('ad_user_data', later);
     decide(false);
   }
   const url = data.server + '/t.js?site=' + encodeUriComponent(data.site);

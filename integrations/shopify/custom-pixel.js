@@ -6,6 +6,14 @@
 const SERVER = 'https://signals.example.com';
 const SITE = 'YOUR-SITE-KEY';
 
+// A server that is away for a moment is asked again while the page is open: five times, within a minute.
+const send = (report, attempt) => {
+  const again = () => attempt < 5 && setTimeout(() => send(report, attempt + 1), 1000 * 2 ** attempt);
+  const body = JSON.stringify({...report, sent: Date.now()});
+  // Text, so that the browser asks for no permission first.
+  fetch(SERVER + '/t', {method: 'POST', body, keepalive: true}).then((answer) => (answer.status === 429 || answer.status >= 500) && again(), again);
+};
+
 analytics.subscribe('checkout_completed', async (event) => {
   const checkout = event.data.checkout;
   const page = event.context.document.location.href;
@@ -13,7 +21,6 @@ analytics.subscribe('checkout_completed', async (event) => {
   const report = {
     v: 1,
     site: SITE,
-    sent: Date.now(),
     consent: {ads: 'granted', by: 'site'},
     events: [{
       event_name: 'Purchase',
@@ -36,5 +43,5 @@ analytics.subscribe('checkout_completed', async (event) => {
       },
     }],
   };
-  fetch(SERVER + '/t', {method: 'POST', body: JSON.stringify(report), keepalive: true, mode: 'no-cors'});
+  send(report, 0);
 });

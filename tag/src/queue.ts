@@ -121,7 +121,7 @@ function emit(d: Draft, how: Mode): void {
   event.consent = consent;
   post(event, true, once(d.name));
   if (settings.pixel) {
-    if (pixelCalls.length || !pixelHere()) pixelCalls.push([d.name, data, id]);
+    if (pixelCalls.length || !pixelHere()) pixelCalls.length < 1e3 && pixelCalls.push([d.name, data, id]);
     else pixel(d.name, data, id);
   }
 }
@@ -164,11 +164,11 @@ function post(event: Event, full: boolean, conversion = false): void {
 }
 
 // Events that lie on the device at once, and conversions: the rest of the storage is the site's own.
-const saved = [500, 2e3];
+const most = [500, 2e3];
 
 /** Writes an event down without what must not lie around: e-mail, phone and the person's id. */
 function save(key: string, event: Event, conversion: boolean): boolean {
-  if (send.waiting() > saved[+conversion]) return false;
+  if (send.saved() > most[+conversion]) return false;
   const text = JSON.stringify(event, (name, value) => (/^(em|ph|external_id)$/.test(name) ? undefined : value));
   return store.put(key, text);
 }

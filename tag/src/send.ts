@@ -26,7 +26,8 @@ let timer = 0;
 let failures = 0;
 let touch = false;
 
-export const waiting = () => out.length;
+/** How many of what waits lie on the device. */
+export const saved = () => out.filter((item) => item.key).length;
 
 const most = 1e4; // that wait; a page that asks for more loses what is no conversion
 
@@ -43,8 +44,8 @@ export function greet(): void {
   soon();
 }
 
-export function soon(delay = 20): void {
-  if (!timer) timer = setTimeout(flush, delay) as unknown as number;
+export function soon(): void {
+  if (!timer) timer = setTimeout(flush, 20) as unknown as number;
 }
 
 export function addSighting(seen: Sighting): void {
@@ -96,7 +97,6 @@ function body(batch: Item[]): string {
 
 /** Sends a batch unless one is under way; what does not fit follows it. */
 export function flush(): void {
-  clearTimeout(timer);
   timer = 0;
   if (busy) return;
   const batch = take(maxBytes);
@@ -121,8 +121,8 @@ function post(batch: Item[]): void {
       if (item.key) store.drop(item.key);
       out.splice(out.indexOf(item) >>> 0, 1);
     });
-    busy = false;
-    if (take(1).length) soon(failures && Math.min(60, Math.pow(2, failures)) * 1e3);
+    // Busy until then: events that come meanwhile do not hasten it.
+    setTimeout(next, failures && Math.min(60, Math.pow(2, failures)) * 1e3);
   };
   const request: RequestInit = {
     method: "POST",
@@ -132,7 +132,8 @@ function post(batch: Item[]): void {
     keepalive: size(text) < 6e4,
   };
   const sent = safely(() => fetch(gateway + "/t", request));
-  if (sent) sent.then((answer) => end(answer.status), () => end(0));
+  // An answer that nobody reads counts as under way, and keeps others of keepalive out.
+  if (sent) sent.then((answer) => answer.text().then(() => end(answer.status))).catch(() => end(0));
   else end(0);
 }
 
@@ -152,8 +153,13 @@ export function leave(): void {
   }
 }
 
+function next(): void {
+  busy = false;
+  flush();
+}
+
 /** The page is back, or the network is. */
 export function again(): void {
   failures = 0;
-  flush();
+  next();
 }
