@@ -50,22 +50,6 @@ func (s *website) said(n int) []string {
 	return slices.Clone(s.reports[n:])
 }
 
-// consents is what was known about consent with each event of a name.
-func (s *website) consents(t *testing.T, name string) []string {
-	t.Helper()
-	rows, err := s.look(t).QueryContext(t.Context(), "SELECT consent FROM events WHERE name = $1 ORDER BY id", name)
-	require.NoError(t, err)
-	defer rows.Close()
-	var list []string
-	for rows.Next() {
-		var consent string
-		require.NoError(t, rows.Scan(&consent))
-		list = append(list, consent)
-	}
-	require.NoError(t, rows.Err())
-	return list
-}
-
 // all is everything that lies in the browser's storage, whoever put it there.
 func (v *visitor) all() string {
 	v.t.Helper()
@@ -94,7 +78,7 @@ func TestBrowserWhatWaitedHasItsOwnTime(t *testing.T) {
 	require.Equal(t, "early", sent.EventID)
 	require.InDelta(t, s.clock.Now().Add(-time.Hour).Unix(), sent.EventTime, 60)
 	require.Contains(t, sent.Keys, "fbc")
-	require.Equal(t, []string{"granted:site"}, s.consents(t, "Search"))
+	require.Equal(t, []string{"granted:site"}, s.decisions(t, "Search"))
 	require.Equal(t, []string{"early"}, v.pixelIDs("Search"))
 }
 
@@ -185,8 +169,8 @@ func TestBrowserWithdrawnWhileTheGatewayIsAway(t *testing.T) {
 	for _, name := range []string{"Lead", "Search", "Schedule"} {
 		require.Empty(t, s.server(name))
 	}
-	require.Equal(t, []string{"denied:site"}, s.consents(t, "Lead"))
-	require.Empty(t, s.consents(t, "Schedule"), "the other tab has nothing left to send")
+	require.Equal(t, []string{"denied:site"}, s.decisions(t, "Lead"))
+	require.Empty(t, s.decisions(t, "Schedule"), "the other tab has nothing left to send")
 	for _, report := range s.said(n) {
 		for _, text := range []string{"jane", "u-1", "AbC", "g-1", "secret", "fb.1.", "event_source_url"} {
 			require.NotContains(t, report, text)
@@ -194,7 +178,7 @@ func TestBrowserWithdrawnWhileTheGatewayIsAway(t *testing.T) {
 	}
 	v.open("/refused")
 	v.do("capiloop('track','Donate')")
-	s.eventually(t, 10e9, "the refusal in the book", func() bool { return slices.Equal(s.consents(t, "Donate"), []string{"denied:site"}) })
+	s.eventually(t, 10e9, "the refusal in the book", func() bool { return slices.Equal(s.decisions(t, "Donate"), []string{"denied:site"}) })
 	require.Equal(t, nothing, v.all())
 	require.Empty(t, v.cookies())
 }
@@ -214,9 +198,9 @@ func TestBrowserTheWordInTheStub(t *testing.T) {
 			s.put("/", strings.ReplaceAll(google, "ANSWER", c.google)+pixel+stub+"<script>capiloop('track','Search');capiloop('consent','"+c.word+"')</script>"+s.tagFrom(gateHost), "")
 			v := s.visit(t)
 			v.open("/?fbclid=AbC")
-			s.eventually(t, 10e9, "the event on disk", func() bool { return len(s.consents(t, "Search")) > 0 })
+			s.eventually(t, 10e9, "the event on disk", func() bool { return len(s.decisions(t, "Search")) > 0 })
 			v.quiet()
-			require.Equal(t, []string{c.want}, s.consents(t, "Search"))
+			require.Equal(t, []string{c.want}, s.decisions(t, "Search"))
 			agreed := c.word == "grant"
 			require.Equal(t, agreed, len(s.server("Search")) == 1)
 			require.Equal(t, agreed, len(v.pixelIDs("Search")) == 1)
@@ -269,6 +253,89 @@ func TestBrowserWhatIsTypedIsNotWrittenDown(t *testing.T) {
 		require.NotContains(t, strings.ToLower(v.all()), text)
 		require.NotContains(t, v.texts("[JSON.stringify(pixelCalls).toLowerCase()]")[0], text, "the Pixel is not told")
 	}
+}
+
+// Whoever has refused and agreed again before the tag was there has agreed: what an earlier
+// visit has left is not erased on the way through the history.
+func TestBrowserTheLastAnswerCounts(t *testing.T) {
+	t.Parallel()
+	s := newWebsite(t)
+	answer := func(word string) string {
+		return "gtag('consent','update',{ad_storage:'" + word + "',ad_user_data:'" + word + "'});"
+	}
+	for path, answers := range map[string]string{"/agreed": answer("denied") + answer("granted"), "/refused": answer("granted") + answer("denied")} {
+		s.put(path, "<script>window.dataLayer=[];function gtag(){dataLayer.push(arguments)}"+answers+"</script>"+s.tagFrom(gateHost), "")
+	}
+	v := s.visit(t)
+	v.open("/agreed?fbclid=AbC&gclid=g-1")
+	require.Contains(t, v.cookies(), "_fbc")
+	kept := v.cookies()["_fbc"].Value
+	v.open("/agreed")
+	require.Contains(t, v.cookies(), "_fbc")
+	require.Equal(t, kept, v.cookies()["_fbc"].Value)
+	require.Contains(t, v.all(), "g-1")
+	v.open("/refused")
+	v.do("capiloop('track','Search')")
+	s.eventually(t, 10e9, "the refusal in the book", func() bool { return slices.Equal(s.decisions(t, "Search"), []string{"denied:gcm"}) })
+	require.Equal(t, nothing, v.all())
+	require.Empty(t, v.cookies())
+}
+
+// A consent platform that comes only after Google's answer has its say, too.
+func TestBrowserAPlatformThatComesLate(t *testing.T) {
+	t.Parallel()
+	s := newWebsite(t)
+	s.put("/", `<script>window.dataLayer=[];(function(){dataLayer.push(arguments)})('consent','default',{ad_storage:'granted',ad_user_data:'granted'})</script>`+s.tagFrom(gateHost), "")
+	v := s.visit(t)
+	v.open("/?fbclid=AbC")
+	v.do("capiloop('track','Search')")
+	s.told(t, "Search", 1)
+	v.quiet() // longer than the tag looks for one
+	v.do("window.__tcfapi=function(command,version,answer){answer({eventStatus:'useractioncomplete',gdprApplies:true,purpose:{consents:{1:true}}},true)}")
+	v.until("!/_fbc=/.test(document.cookie)")
+	v.do("capiloop('track','Contact')")
+	s.eventually(t, 10e9, "the refusal in the book", func() bool { return slices.Equal(s.decisions(t, "Contact"), []string{"denied:tcf"}) })
+	require.Empty(t, s.server("Contact"))
+	require.Equal(t, nothing, v.all())
+}
+
+// Who tells the site that it may, after the browser has asked for limits, is not limited
+// from then on: neither here nor at the Pixel.
+func TestBrowserTheLimitEndsWithTheSitesOwnWord(t *testing.T) {
+	t.Parallel()
+	s := newWebsite(t, "consent: {wait: send}")
+	s.put("/", `<script>Object.defineProperty(navigator,'globalPrivacyControl',{value:true})</script>`+pixel+s.tagFrom(gateHost), "")
+	v := s.visit(t)
+	v.open("/")
+	v.until("window.pixelCalls")
+	v.do("capiloop('track','Search');capiloop('track','Search')")
+	for _, sent := range s.told(t, "Search", 2) {
+		require.Contains(t, string(sent.Payload), `"LDU"`)
+	}
+	v.do("capiloop('consent','grant');capiloop('track','Contact');capiloop('track','Contact')")
+	for _, sent := range s.told(t, "Contact", 2) {
+		require.NotContains(t, string(sent.Payload), `"LDU"`)
+	}
+	const calls = "pixelCalls.map(function(c){return c[0]=='dataProcessingOptions'?JSON.stringify(c.slice(1)):c[1]}).slice(1)"
+	require.Equal(t, []string{`[["LDU"],0,0]`, "Search", "Search", "[[]]", "Contact", "Contact"}, v.texts(calls))
+
+	// What the page itself says to the Pixel stays as the page says it.
+	v.do("fbq('dataProcessingOptions',['LDU'],1,1000);capiloop('track','Schedule');fbq('dataProcessingOptions',[]);capiloop('track','Donate')")
+	require.Contains(t, string(s.told(t, "Schedule", 1)[0].Payload), `"data_processing_options_state":1000`)
+	require.NotContains(t, string(s.told(t, "Donate", 1)[0].Payload), `"LDU"`)
+	require.Equal(t, []string{`[["LDU"],1,1000]`, "Schedule", "[[]]", "Donate"}, v.texts(calls+".slice(6)"))
+}
+
+// A value that is no cookie of Meta's once it is decoded is neither reported nor written.
+func TestBrowserACookieThatHidesAnother(t *testing.T) {
+	t.Parallel()
+	s := newWebsite(t, "consent: {wait: send}")
+	s.put("/", `<script>document.cookie='_fbc=fb.1.1750000000000.AbC%3Bpath%3D%2Fx; path=/; domain=.shop.test'</script>`+s.tagFrom(gateHost), "")
+	v := s.visit(t)
+	v.open("/")
+	v.do("capiloop('track','Search')")
+	require.NotContains(t, s.told(t, "Search", 1)[0].Keys, "fbc")
+	require.Equal(t, "fb.1.1750000000000.AbC%3Bpath%3D%2Fx", v.cookies()["_fbc"].Value)
 }
 
 func hashOf(text string) string {

@@ -118,12 +118,18 @@ export function say(what: unknown): void {
 
 /** Starts reading; tell is called at once if there is a decision, and whenever it changes. */
 export function start(tell: () => void): void {
-  changed = tell;
-  last = "";
   watch(w, "dataLayer", (layer) => {
     watchList(layer, readLayer);
     return layer;
   });
+  // One that comes when all else is decided has its say, too.
+  watch(w, "__tcfapi", (api) => {
+    setTimeout(refresh, 0);
+    return api;
+  });
+  // Only now: of what was answered before the tag came, the last counts.
+  changed = tell;
+  last = "";
   refresh();
   // A consent platform may come after the tag, and Google's state may change without a call.
   const timer = setInterval(() => {

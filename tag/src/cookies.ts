@@ -39,7 +39,7 @@ function cookie(name: string, payload: RegExp): Cookie | null {
   return best;
 }
 
-const clickID = /^[^\s]+$/;
+const clickID = /^[^\s;,"\\]+$/;
 const digits = /^\d+$/;
 
 function write(name: string, value: string, domain: string, age: number): void {

@@ -43,6 +43,8 @@ let report: (seen: Sighting) => void;
 
 /** What the page has told the Pixel about limited data use. */
 export let pixelLimited: Limited | undefined;
+/** What the tag has told it since. */
+let limitTold: string | undefined;
 
 /** Whether the Pixel's library is there: until then calls wait in its queue. */
 export let loaded = false;
@@ -131,7 +133,9 @@ function note(call: Foreign): void {
       }
       break;
     case "dataProcessingOptions":
+      if (own) break;
       pixelLimited = a && a.indexOf("LDU") >= 0 ? { country: +b || 0, state: +c || 0 } : undefined;
+      limitTold = undefined;
       break;
     case "track":
     case "trackCustom":
@@ -175,5 +179,11 @@ export const pixelHere = () => typeof w.fbq === "function";
 export const tellPixel = (name: string, data: object, id: string) =>
   call(standard.indexOf(name) < 0 ? "trackCustom" : "track", name, data, { eventID: id });
 
-/** Has the Pixel limit the use of data, as the server's copy will be. */
-export const limitPixel = (l: Limited) => call("dataProcessingOptions", ["LDU"], l.country, l.state);
+/** Has the Pixel limit the use of data as the server's copy will be, or no longer, unless the page tells it so itself. */
+export function limitPixel(l?: Limited): void {
+  const text = JSON.stringify(l);
+  if (pixelLimited || text === limitTold) return;
+  limitTold = text;
+  if (l) call("dataProcessingOptions", ["LDU"], l.country, l.state);
+  else call("dataProcessingOptions", []);
+}

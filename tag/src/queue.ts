@@ -52,7 +52,11 @@ export const identify = (who: Person) => know(person, who);
 
 export const limit = (country: unknown, state: unknown) => {
   limited = { country: +(country as number) || 0, state: +(state as number) || 0 };
-  if (settings.pixel && pixelHere() && mode() === "full") limitPixel(limited);
+  tellLimit();
+};
+
+const tellLimit = () => {
+  if (limited && settings.pixel && pixelHere() && mode() === "full") limitPixel(limited);
 };
 
 /**
@@ -141,13 +145,13 @@ function repeated(d: Draft, id: string, fixed: boolean): boolean {
 
 function pixel(name: string, data: object, id: string): void {
   const consent = decide();
-  if (consent.gpc && consent.by !== "site" && !limited && !pixelLimited) limitPixel({ country: 0, state: 0 });
+  limitPixel(limited || (consent.gpc && consent.by !== "site" ? { country: 0, state: 0 } : undefined));
   tellPixel(name, data, id);
 }
 
 /** The Pixel has come to the page, or was there. */
 export function pixelArrived(): void {
-  if (limited && !pixelLimited && mode() === "full") limitPixel(limited);
+  tellLimit();
   if (pixelHere() && mode() === "full") for (let c; (c = pixelCalls.shift()); ) pixel(...c);
   if (loaded) report();
 }
