@@ -33,7 +33,7 @@ export function decide(): Decision {
   if (tcf === "denied") return is(tcf, "tcf");
   if (g === "denied") return is(g, "gcm");
   // TCF that has not answered, and Consent Mode where TCF does not apply, are waited for.
-  if (tcfThere ? tcf === "granted" || (tcf === "none" && g === "absent") : false) return is("granted", "tcf");
+  if (tcf === "granted" || (tcf === "none" && g === "absent")) return is("granted", "tcf");
   if (g === "granted" && (!tcfThere || tcf)) return is("granted", "gcm");
   return is("", "none");
 }

@@ -184,6 +184,5 @@ export function limitPixel(l?: Limited): void {
   const text = JSON.stringify(l);
   if (pixelLimited || text === limitTold) return;
   limitTold = text;
-  if (l) call("dataProcessingOptions", ["LDU"], l.country, l.state);
-  else call("dataProcessingOptions", []);
+  call("dataProcessingOptions", ...(l ? [["LDU"], l.country, l.state] : [[]]));
 }

@@ -44,9 +44,10 @@ let sync = 0;
 let person: Person = {};
 let limited: Limited | undefined;
 
-const know = (of: Person, from?: Person) => {
-  for (const key of ["em", "ph", "external_id"] as const) if (from && from[key]) of[key] = "" + from[key];
-};
+const personal = ["em", "ph", "external_id"] as const;
+
+const know = (of: Person, from?: Person) =>
+  personal.forEach((key) => from && from[key] && (of[key] = "" + from[key]));
 
 export const identify = (who: Person) => know(person, who);
 
@@ -163,7 +164,7 @@ function post(event: Event, full: boolean, conversion = false): void {
     key = "e." + me + serial++;
     if (!save(key, event, conversion)) key = "";
   }
-  send.add({ json: JSON.stringify(event), key }, conversion);
+  send.add({ written: JSON.stringify(event), key }, conversion);
   send.soon();
 }
 
@@ -173,7 +174,7 @@ const most = [500, 2e3];
 /** Writes an event down without what must not lie around: e-mail, phone and the person's id. */
 function save(key: string, event: Event, conversion: boolean): boolean {
   if (send.saved() > most[+conversion]) return false;
-  const text = JSON.stringify(event, (name, value) => (/^(em|ph|external_id)$/.test(name) ? undefined : value));
+  const text = JSON.stringify(event, (name, value) => (personal.indexOf(name as "em") < 0 ? value : undefined));
   return store.put(key, text);
 }
 
@@ -187,7 +188,7 @@ function adopt(): void {
     const at = safely(() => JSON.parse(text!).at);
     // Meta takes events of a website for seven days.
     if (!(at > now() - 6048e5)) store.drop(key);
-    else if (at < now() - 1e4) send.add({ json: text!, key });
+    else if (at < now() - 1e4) send.add({ written: text!, key });
   });
   send.soon();
 }
@@ -225,7 +226,7 @@ export function decided(arrived: () => void): void {
     person = {};
     seen = [];
     pixelCalls = [];
-    send.clear().forEach((item) => post(refused(JSON.parse(item.json)), false));
+    send.clear().forEach((item) => post(refused(JSON.parse(item.written)), false));
   }
   backlog = held.concat(backlog);
   held = [];

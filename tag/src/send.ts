@@ -8,7 +8,7 @@ import * as store from "./store";
 
 export interface Item {
   /** What is posted. */
-  json: string;
+  written: string;
   /** Where it lies on the device; "" if only here. */
   key: string;
   flying?: boolean;
@@ -49,7 +49,7 @@ export function soon(): void {
 }
 
 export function addSighting(seen: Sighting): void {
-  add({ json: JSON.stringify(seen), key: "", sighting: true });
+  add({ written: JSON.stringify(seen), key: "", sighting: true });
   soon();
 }
 
@@ -72,7 +72,7 @@ function take(room: number): Item[] {
       out.splice(i--, 1);
       continue;
     }
-    const bytes = size(item.json);
+    const bytes = size(item.written);
     if (batch.length && bytes > room) break;
     room -= bytes;
     batch.push(item);
@@ -82,7 +82,7 @@ function take(room: number): Item[] {
 
 function body(batch: Item[]): string {
   const list = (sightings: boolean) =>
-    "[" + batch.filter((item) => !!item.sighting === sightings).map((item) => item.json).join() + "]";
+    "[" + batch.filter((item) => !!item.sighting === sightings).map((item) => item.written).join() + "]";
   const c = values();
   const head = {
     v: 1,
@@ -140,7 +140,7 @@ function post(batch: Item[]): void {
 /** The page goes: what fits is handed to the browser, the rest lies on the device for the next page. */
 export function leave(): void {
   let room = maxBytes + 12e3;
-  out.forEach((item) => (room -= item.flying ? size(item.json) : 0));
+  out.forEach((item) => (room -= item.flying ? size(item.written) : 0));
   for (let batch; room > 2e3 && (batch = take(room - 1e3)).length; ) {
     const bytes = size(body(batch));
     if (bytes > room) break;
