@@ -30,7 +30,7 @@ func (p *Puller) completeChange(ctx context.Context, n store.Notice) error {
 	if change.At.IsZero() {
 		change.At = n.At
 	}
-	if err := p.baselineRead(ctx, kind, c, &change); err != nil {
+	if err := p.baselineRead(ctx, kind, ws, c, &change); err != nil {
 		return p.failed(ctx, n, c.Name, err)
 	}
 	if err := kind.Complete(ctx, p.c.Account(ctx, ws, c), &change); err != nil {
@@ -43,9 +43,9 @@ func (p *Puller) completeChange(ctx context.Context, n store.Notice) error {
 }
 
 // baselineRead lets a value wait of which only the baseline can tell whether it is history.
-func (p *Puller) baselineRead(ctx context.Context, kind crm.CRM, c *config.CRM, change *ledger.StageChange) error {
-	standing, ok := kind.(crm.Standing)
-	if !ok || c.Poll <= 0 || !standing.TellsStanding(change.Field) {
+// Where no rule is for stages nothing is read, and nothing could be sent.
+func (p *Puller) baselineRead(ctx context.Context, kind crm.CRM, ws *config.Workspace, c *config.CRM, change *ledger.StageChange) error {
+	if !tellsStanding(kind, change) || !followed(ws, c) {
 		return nil
 	}
 	to, err := p.c.Store.PolledTo(ctx, c.ID)
@@ -53,6 +53,13 @@ func (p *Puller) baselineRead(ctx context.Context, kind crm.CRM, c *config.CRM, 
 		err = crm.Unread("the baseline", ledger.RetryAt{Reason: ledger.Backlog, Answer: ledger.Answer{Message: "what the CRM held at the connection is still being read"}})
 	}
 	return err
+}
+
+// tellsStanding says whether hooks tell of the field of a change without telling whether its
+// value is new.
+func tellsStanding(kind crm.CRM, change *ledger.StageChange) bool {
+	standing, ok := kind.(crm.Standing)
+	return ok && standing.TellsStanding(change.Field)
 }
 
 func (p *Puller) crm(ws, source int64) (*config.Workspace, *config.CRM) {
@@ -77,20 +84,24 @@ func (p *Puller) followCRMs(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	var mu sync.Mutex
-	busy, due := make(map[int64]bool), make(map[int64]time.Time) // by destination
+	busy, due, began := make(map[int64]bool), make(map[int64]time.Time), make(map[int64]time.Time) // by destination
 	for ctx.Err() == nil {
 		for _, ws := range p.c.Settings.Get().Workspaces {
 			for _, c := range ws.CRMs {
 				now := p.c.Clock.Now()
 				mu.Lock()
-				wanted := c.Poll > 0 && hasStageRules(ws) && !busy[c.ID] && !now.Before(due[c.ID])
+				wanted := followed(ws, c) && !busy[c.ID] && !now.Before(due[c.ID])
 				busy[c.ID] = busy[c.ID] || wanted
+				if began[c.ID].IsZero() && wanted {
+					began[c.ID] = now
+				}
+				first := began[c.ID]
 				mu.Unlock()
 				if !wanted {
 					continue
 				}
 				running.Go(func() {
-					p.followCRM(ctx, ws, c)
+					p.followCRM(ctx, ws, c, first)
 					mu.Lock()
 					defer mu.Unlock()
 					busy[c.ID], due[c.ID] = false, now.Add(c.Poll)
@@ -101,18 +112,23 @@ func (p *Puller) followCRMs(ctx context.Context) {
 	}
 }
 
+// followed tells whether the stages of a CRM are looked at.
+func followed(ws *config.Workspace, c *config.CRM) bool { return c.Poll > 0 && hasStageRules(ws) }
+
 func hasStageRules(ws *config.Workspace) bool {
 	return slices.ContainsFunc(ws.Rules, func(r ledger.Rule) bool { return r.Stage != ledger.StageReceived })
 }
 
-func (p *Puller) followCRM(ctx context.Context, ws *config.Workspace, c *config.CRM) {
+// followCRM looks at one CRM. began is when this process looked at it for the first time, or
+// tried to.
+func (p *Puller) followCRM(ctx context.Context, ws *config.Workspace, c *config.CRM, began time.Time) {
 	kind := p.c.CRMs[c.Kind]
 	var err error
 	if lister, ok := kind.(crm.StageLister); ok {
 		err = p.listStages(ctx, lister, ws, c)
 	}
 	if poller, ok := kind.(crm.StagePoller); ok && err == nil {
-		err = p.pollMoves(ctx, poller, ws, c)
+		err = p.pollMoves(ctx, poller, ws, c, began)
 	}
 	if err != nil && ctx.Err() == nil {
 		p.readFailed(ctx, ws, c.Name, store.CRMSource(c.ID), err)
@@ -187,8 +203,9 @@ func (p *Puller) watched(ctx context.Context, ws *config.Workspace, r *ledger.Ru
 const pollOverlap = 2 * time.Minute
 
 // pollMoves reads the moves since the last time. The first time is the baseline: what the
-// CRM held when it was connected is history.
-func (p *Puller) pollMoves(ctx context.Context, kind crm.StagePoller, ws *config.Workspace, c *config.CRM) error {
+// CRM held when it was connected is history. A record that was made since that look began held
+// nothing before, so its hook, which waits, tells of it.
+func (p *Puller) pollMoves(ctx context.Context, kind crm.StagePoller, ws *config.Workspace, c *config.CRM, began time.Time) error {
 	now := p.c.Clock.Now()
 	since, err := p.c.Store.PolledTo(ctx, c.ID)
 	if err != nil {
@@ -201,6 +218,9 @@ func (p *Puller) pollMoves(ctx context.Context, kind crm.StagePoller, ws *config
 	for change, err := range kind.Moves(ctx, p.c.Account(ctx, ws, c), since) {
 		if err != nil {
 			return err
+		}
+		if since.IsZero() && tellsStanding(kind, &change) && !change.CreatedAt.Before(began) {
+			continue
 		}
 		if change.At.IsZero() && since.IsZero() { // the CRM does not say when: at the connection it is history
 			change.History = true

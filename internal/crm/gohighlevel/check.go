@@ -39,15 +39,17 @@ func (c *CRM) Check(ctx context.Context, a crm.Account, repair bool) []crm.Check
 	checks = append(checks, crm.Check{Name: "access", OK: true, Sentence: "GoHighLevel lets us in."})
 	var have struct {
 		Fields []struct {
+			ID  word   `json:"id"`
 			Key string `json:"fieldKey"`
 		} `json:"customFields"`
 	}
 	_ = json.Unmarshal(reply.Body, &have) // what cannot be read has no fields
-	keys := make([]string, 0, len(have.Fields))
+	keys, ids := make([]string, 0, len(have.Fields)), make([]string, 0, len(have.Fields))
 	for _, f := range have.Fields {
-		keys = append(keys, bare(f.Key))
+		keys, ids = append(keys, bare(f.Key)), append(ids, string(f.ID))
 	}
 	checks = append(checks, c.fields(ctx, a, path, keys, repair)...)
+	checks = append(checks, c.checkWatched(ctx, a, hide, ids)...)
 	if a.Options.Text("pipeline_id") != "" || a.Options.Text("stage_id") != "" {
 		checks = append(checks, c.pipeline(ctx, a, hide))
 	}

@@ -36,6 +36,7 @@ type CRM struct {
 	oauth    *crm.OAuth
 	pause    time.Duration // between the readings of a list
 	patience time.Duration // how long a list waits for a window of calls
+	pages    int           // how many a list may have
 
 	mu    sync.Mutex
 	known map[int64]fieldNames // by account
@@ -43,7 +44,7 @@ type CRM struct {
 
 // New returns the kind.
 func New() *CRM {
-	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), pause: readPause, patience: longWait, known: map[int64]fieldNames{}}
+	return &CRM{oauth: crm.NewOAuth(crm.NewCaller()), pause: readPause, patience: longWait, pages: maxPages, known: map[int64]fieldNames{}}
 }
 
 // Options lists the settings.

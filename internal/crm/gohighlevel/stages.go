@@ -19,7 +19,7 @@ var (
 
 const (
 	pageSize  = 100
-	maxPages  = 2000                   // ends a list that never ends
+	maxPages  = 20_000                 // ends a list that never ends: some two hours, a tenth of a day's calls
 	longWait  = 30 * time.Second       // how long a list waits for calls to be allowed again
 	readPause = 120 * time.Millisecond // between the readings of a list: 100 calls in 10 s are allowed
 )

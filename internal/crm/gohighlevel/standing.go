@@ -3,7 +3,9 @@ package gohighlevel
 import (
 	"context"
 	"iter"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/capiloop/capiloop/internal/crm"
@@ -95,7 +97,7 @@ func pages[T any](ctx context.Context, c *CRM, a crm.Account, what, path string,
 	return func(yield func(T, error) bool) {
 		var none T
 		seen := map[word]bool{}
-		for range maxPages {
+		for range c.pages {
 			var p page
 			err := c.patient(ctx, func() error { return c.read(ctx, a, what, path+"?"+q.Encode(), &p) })
 			if err != nil {
@@ -120,5 +122,32 @@ func pages[T any](ctx context.Context, c *CRM, a crm.Account, what, path string,
 				return
 			}
 		}
+		// A part taken for the whole would make news of what stood in the rest.
+		yield(none, crm.Unread(what, ledger.RetryAt{Reason: ledger.Backlog, Answer: ledger.Answer{Status: http.StatusOK, Message: "the list does not end"}}))
 	}
+}
+
+// checkWatched tells of watched fields that contacts do not have, by the ids of those they
+// have, and whether what stands in them can be read.
+func (c *CRM) checkWatched(ctx context.Context, a crm.Account, hide, have []string) []crm.Check {
+	watched := crm.Watched(a)
+	if len(watched) == 0 {
+		return nil
+	}
+	var checks []crm.Check
+	missing := slices.DeleteFunc(watched, func(field string) bool { return field == "tags" || slices.Contains(have, field) })
+	if len(missing) > 0 {
+		checks = append(checks, crm.Check{
+			Name: "watch", Warning: true, Sentence: "Contacts have no custom field with the id " + strings.Join(missing, ", ") + ", so no rule for it ever holds.",
+			NextStep: "Name the field in watch, and in the rule, by its id in GoHighLevel, or tags.",
+		})
+	}
+	q := url.Values{"locationId": {a.Options.Text("location_id")}, "limit": {"1"}}
+	if _, o := c.call(ctx, a, hide, http.MethodGet, "/contacts/?"+q.Encode(), nil); o != nil {
+		checks = append(checks, crm.Check{
+			Name: "watch", Warning: true, Sentence: "The contacts cannot be listed: " + words(o) + ". Until they can, nobody knows what stood in watched fields before, and webhooks that tell of them wait.",
+			NextStep: "Give the token the scope contacts.readonly.",
+		})
+	}
+	return checks
 }
